@@ -112,7 +112,7 @@ class Conversion {
     const unsigned from_bytes = program::item_bytes(from_.format);
     const unsigned to_bytes = program::item_bytes(to_.format);
     const std::uint64_t to = address_of(work_, to_, first);
-    const std::uint32_t end = wire::align_up(work_.operation.extent[along_], input_lanes_);
+    const std::uint64_t end = wire::align_up(std::uint64_t{work_.operation.extent[along_]}, input_lanes_);
     for (std::uint32_t lane = 0; lane < output_lanes_; ++lane) {
       Index from = input_index(work_, first);
       from.of[along_] += lane;

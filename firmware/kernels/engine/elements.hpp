@@ -33,12 +33,14 @@ void for_each_output_stick(const Work& work, Visit visit) {
   }
   Index index{};
   std::uint64_t number = 0;
-  for (;;) {
+  for (;;) {  // bounded: by the sticks of the output
     if (number++ % work.cores == work.core) visit(index);
     unsigned d = 0;
     for (; d < operation.rank; ++d) {
-      index.of[d] += step[d];
-      if (index.of[d] < operation.extent[d]) break;
+      if (operation.extent[d] - index.of[d] > step[d]) {
+        index.of[d] += step[d];
+        break;
+      }
       index.of[d] = 0;
     }
     if (d == operation.rank) return;

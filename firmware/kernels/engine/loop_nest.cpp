@@ -22,7 +22,8 @@ LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsi
     : work_(work), rank_(work.operation.rank), first_operand_(first_operand), operands_(work.operation.operand_count) {
   for (unsigned d = 0; d < rank_; ++d) {
     unit_[d] = unit[d];
-    count_[d] = (work.operation.extent[d] + unit[d] - 1) / unit[d];
+    const std::uint32_t extent = work.operation.extent[d];
+    count_[d] = extent / unit[d] + (extent % unit[d] != 0 ? 1 : 0);  // a sum could overflow
     segment_[d] = count_[d];
   }
   for (unsigned o = first_operand; o < operands_; ++o) add_operand(o);

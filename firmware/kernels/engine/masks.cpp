@@ -28,22 +28,25 @@ class MaskWriter {
 void MaskWriter::write(const Box& box, const program::Mask& mask) {
   const unsigned d = mask.dimension;
   const std::uint32_t lanes = nest_.unit(d);
-  const std::uint32_t end = mask.start + mask.count;
+  const std::uint64_t end = std::uint64_t{mask.start} + mask.count;
+  const auto part = [&](std::uint64_t first, std::uint64_t last) {
+    return part_of(box, d, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+  };
   if (d != work_.output().stick_dim) {
-    write_lanes(part_of(box, d, mask.start, end), 0, program::lanes_of(work_.output().format));
+    write_lanes(part(mask.start, end), 0, program::lanes_of(work_.output().format));
     return;
   }
-  const std::uint32_t first_whole = (mask.start + lanes - 1) / lanes;
-  const std::uint32_t end_whole = end / lanes;
+  const std::uint64_t first_whole = (std::uint64_t{mask.start} + lanes - 1) / lanes;
+  const std::uint64_t end_whole = end / lanes;
+  const std::uint32_t head = mask.start % lanes;
+  const auto tail = static_cast<std::uint32_t>(end % lanes);
   if (first_whole > end_whole) {  // within one stick
-    write_lanes(part_of(box, d, end_whole, end_whole + 1), mask.start % lanes, end % lanes);
+    write_lanes(part(end_whole, end_whole + 1), head, tail);
     return;
   }
-  if (mask.start % lanes != 0) {
-    write_lanes(part_of(box, d, first_whole - 1, first_whole), mask.start % lanes, lanes);
-  }
-  write_lanes(part_of(box, d, first_whole, end_whole), 0, lanes);
-  if (end % lanes != 0) write_lanes(part_of(box, d, end_whole, end_whole + 1), 0, end % lanes);
+  if (head != 0) write_lanes(part(first_whole - 1, first_whole), head, lanes);
+  write_lanes(part(first_whole, end_whole), 0, lanes);
+  if (tail != 0) write_lanes(part(end_whole, end_whole + 1), 0, tail);
 }
 
 void MaskWriter::write_lanes(const Box& box, std::uint32_t first, std::uint32_t end) {

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restickify: the same elements with their sticks along another dimension, or from or to one element in each stick. Blocks
-// of as many sticks as a stick has lanes are transposed: first, in registers, 8 bytes of as many rows as 8 bytes have elements; then words of 8 bytes.
+// Restickify: the same elements with their sticks along another dimension, or from or to one element in each stick.
+// Blocks of as many sticks as a stick has lanes are transposed in tiles of 8 by 8 bytes, with scalar moves of 8 bytes:
+// quicker than vector instructions, which can only exchange parts within such words (docs/notes/2026-11-24-engine.md).
 #include <algorithm>
-#include <type_traits>
 
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
-#include "firmware/kernels/vector.hpp"
 
 namespace kernel::engine {
 namespace {
 
-using V = vuint64m1_t;
-constexpr std::size_t vl = kVector64;
-constexpr unsigned kWords = wire::kStickBytes / sizeof(std::uint64_t);  // of a row; so many groups of rows, too
-
-V load_row(const void* from) { return __riscv_vreinterpret_v_u16m1_u64m1(load_stick(from)); }
-
-// The high parts of the words of `a` and the low ones of `b` change places.
-template <unsigned kBits>
-void exchange(V& a, V& b) {
-  constexpr std::uint64_t kLow = kBits == 32 ? 0xFFFFFFFF : kBits == 16 ? 0x0000FFFF0000FFFF : 0x00FF00FF00FF00FF;
-  const V change = __riscv_vand_vx_u64m1(__riscv_vxor_vv_u64m1(__riscv_vsrl_vx_u64m1(a, kBits, vl), b, vl), kLow, vl);
-  b = __riscv_vxor_vv_u64m1(b, change, vl);
-  a = __riscv_vxor_vv_u64m1(a, __riscv_vsll_vx_u64m1(change, kBits, vl), vl);
-}
+using Word = std::uint64_t;
+constexpr unsigned kWords = wire::kStickBytes / sizeof(Word);  // of a row of a block; so many tiles below it, too
 
 struct Block {
   std::uint64_t from;
@@ -35,82 +22,70 @@ struct Block {
   std::uint32_t columns;  // that become rows of the output
 };
 
-// Row j of group p is at j * kWords + p: all words of a row of the output are at short distances.
-struct Buffer {
-  std::uint64_t row[8 * kWords][kWords];
-};
-static_assert(sizeof(Buffer) <= kWorkingBytes);
-
-V row_of(const Block& block, unsigned number) {
-  if (number >= block.rows) return __riscv_vmv_v_x_u64m1(0, vl);
-  return load_row(reinterpret_cast<const void*>(block.from + number * block.from_step));
+// The high parts of `a`, of kBits each, and the low ones of `b` change places.
+template <unsigned kBits>
+void exchange(Word& a, Word& b) {
+  constexpr Word kLow = kBits == 32 ? 0xFFFFFFFF : kBits == 16 ? 0x0000FFFF0000FFFF : 0x00FF00FF00FF00FF;
+  const Word change = ((a >> kBits) ^ b) & kLow;
+  b ^= change;
+  a ^= change << kBits;
 }
 
-// Each of these makes of a group of rows words of one column each: word q of row j is of column q * rows + j.
-void load_group(const Block& block, unsigned p, Buffer& buffer, std::integral_constant<unsigned, 4>) {
-  V a = row_of(block, 2 * p);
-  V b = row_of(block, 2 * p + 1);
-  exchange<32>(a, b);
-  store_register(buffer.row[p], a);
-  store_register(buffer.row[kWords + p], b);
+// Element j of word i and element i of word j change places, in steps of a binary exchange.
+template <unsigned kItem, unsigned kDistance = 4 / kItem>
+void transpose_tile(Word (&word)[8 / kItem]) {
+#pragma clang loop unroll(full)
+  for (unsigned i = 0; i < 8 / kItem; ++i) {
+    if ((i & kDistance) == 0) exchange<kDistance * kItem * 8>(word[i], word[i + kDistance]);
+  }
+  if constexpr (kDistance > 1) transpose_tile<kItem, kDistance / 2>(word);
 }
 
-void load_group(const Block& block, unsigned p, Buffer& buffer, std::integral_constant<unsigned, 2>) {
-  V a = row_of(block, 4 * p);
-  V b = row_of(block, 4 * p + 1);
-  V c = row_of(block, 4 * p + 2);
-  V d = row_of(block, 4 * p + 3);
-  exchange<32>(a, c);
-  exchange<32>(b, d);
-  exchange<16>(a, b);
-  exchange<16>(c, d);
-  store_register(buffer.row[p], a);
-  store_register(buffer.row[kWords + p], b);
-  store_register(buffer.row[2 * kWords + p], c);
-  store_register(buffer.row[3 * kWords + p], d);
+// In place of rows that the input has not.
+constexpr Word kZeros[kWords]{};
+
+template <unsigned kItem, bool kWhole>
+void transpose(const Block& block) {
+  constexpr unsigned kRows = 8 / kItem;  // of a tile
+  for (unsigned p = 0; p < kWords && p * kRows < block.rows; ++p) {
+    const Word* row[kRows];
+    for (unsigned i = 0; i < kRows; ++i) {
+      const unsigned number = p * kRows + i;
+      const bool has_row = kWhole || number < block.rows;
+      row[i] = has_row ? reinterpret_cast<const Word*>(block.from + number * block.from_step) : kZeros;
+    }
+    std::uint64_t to = block.to + p * sizeof(Word);
+    for (unsigned q = 0; q < kWords && (kWhole || q * kRows < block.columns); ++q) {
+      Word word[kRows];
+#pragma clang loop unroll(full)
+      for (unsigned i = 0; i < kRows; ++i) word[i] = row[i][q];
+      transpose_tile<kItem>(word);
+#pragma clang loop unroll(full)
+      for (unsigned i = 0; i < kRows; ++i) {
+        if (kWhole || q * kRows + i < block.columns) *reinterpret_cast<Word*>(to) = word[i];
+        to += block.to_step;
+      }
+    }
+  }
 }
 
-void exchange_quads(V& a, V& b, V& c, V& d) {
-  exchange<16>(a, c);
-  exchange<16>(b, d);
-  exchange<8>(a, b);
-  exchange<8>(c, d);
-}
-void load_group(const Block& block, unsigned p, Buffer& buffer, std::integral_constant<unsigned, 1>) {
-  V a = row_of(block, 8 * p);
-  V b = row_of(block, 8 * p + 1);
-  V c = row_of(block, 8 * p + 2);
-  V d = row_of(block, 8 * p + 3);
-  V e = row_of(block, 8 * p + 4);
-  V f = row_of(block, 8 * p + 5);
-  V g = row_of(block, 8 * p + 6);
-  V h = row_of(block, 8 * p + 7);
-  exchange<32>(a, e);
-  exchange<32>(b, f);
-  exchange<32>(c, g);
-  exchange<32>(d, h);
-  exchange_quads(a, b, c, d);
-  exchange_quads(e, f, g, h);
-  store_register(buffer.row[p], a);
-  store_register(buffer.row[kWords + p], b);
-  store_register(buffer.row[2 * kWords + p], c);
-  store_register(buffer.row[3 * kWords + p], d);
-  store_register(buffer.row[4 * kWords + p], e);
-  store_register(buffer.row[5 * kWords + p], f);
-  store_register(buffer.row[6 * kWords + p], g);
-  store_register(buffer.row[7 * kWords + p], h);
+// Tiles below all rows are not transposed.
+template <unsigned kItem>
+void clear_the_rest(const Block& block) {
+  constexpr unsigned kRows = 8 / kItem;
+  const unsigned first = (block.rows + kRows - 1) / kRows;
+  for (unsigned column = 0; column < block.columns; ++column) {
+    auto* const to = reinterpret_cast<Word*>(block.to + column * block.to_step);
+    std::fill(to + first, to + kWords, Word{0});
+  }
 }
 
 template <unsigned kItem>
-void transpose(const Block& block, Buffer& buffer) {
-  constexpr unsigned kRows = 8 / kItem;  // of a group
-  for (unsigned p = 0; p < kWords; ++p) load_group(block, p, buffer, std::integral_constant<unsigned, kItem>());
-  for (unsigned column = 0; column < block.columns; ++column) {
-    const std::uint64_t* from = &buffer.row[column % kRows * kWords][column / kRows];
-    auto* const to = reinterpret_cast<std::uint64_t*>(block.to + column * block.to_step);
-#pragma clang loop unroll(full)
-    for (unsigned p = 0; p < kWords; ++p) to[p] = from[p * kWords];
-  }
+void transpose(const Block& block) {
+  constexpr unsigned kLanes = wire::kStickBytes / kItem;
+  if (block.rows == kLanes && block.columns == kLanes) return transpose<kItem, true>(block);
+  transpose<kItem, false>(block);
+  clear_the_rest<kItem>(block);
 }
 
 class Relayout {
@@ -168,7 +143,6 @@ class Relayout {
   }
 
   void blocks(const Run& run, std::uint32_t rows, std::uint32_t columns) {
-    auto& buffer = reinterpret_cast<Buffer&>(work_.working);
     for (std::uint64_t n = 0; n < run.count; ++n) {
       const Block block{.from = run.address[0] + n * run.step[0],
                         .from_step = from_.stride[to_.stick_dim],
@@ -177,9 +151,9 @@ class Relayout {
                         .to_step = to_.stride[from_.stick_dim],
                         .columns = columns};
       switch (item_) {
-        case 1: transpose<1>(block, buffer); break;
-        case 2: transpose<2>(block, buffer); break;
-        default: transpose<4>(block, buffer); break;
+        case 1: transpose<1>(block); break;
+        case 2: transpose<2>(block); break;
+        default: transpose<4>(block); break;
       }
     }
   }

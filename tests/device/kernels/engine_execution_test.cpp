@@ -137,8 +137,9 @@ Refusal expected_refusal(std::span<const std::byte> bytes, std::size_t arguments
   if (const Refusal refusal = program::check_header(header, wire::kGiB); !refusal.ok()) return refusal;
   std::vector<program::Argument> entries(header.argument_count);
   std::memcpy(entries.data(), bytes.data() + header.arguments_offset, entries.size() * sizeof entries[0]);
-  for (std::uint8_t i = 0; i < entries.size(); ++i) {
-    if (const Refusal refusal = program::check_argument(entries[i], i); !refusal.ok()) return refusal;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Refusal refusal = program::check_argument(entries[i], static_cast<std::uint8_t>(i));
+    if (!refusal.ok()) return refusal;
   }
   const bool needs_workspace = program::workspace_bytes(header) != 0;
   if (entries.size() != arguments || needs_workspace != workspace) return {.where = Where::Correction};

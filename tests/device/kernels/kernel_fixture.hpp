@@ -16,10 +16,10 @@ namespace kernel_test {
 
 class KernelTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { card_ = std::make_unique<BareCard>(kernel_folder() + "/bare_card.elf"); }
-  static void TearDownTestSuite() { card_.reset(); }
+  static void SetUpTestSuite() { booted = std::make_unique<BareCard>(kernel_folder() + "/bare_card.elf"); }
+  static void TearDownTestSuite() { booted.reset(); }
 
-  static BareCard& card() { return *card_; }
+  static BareCard& card() { return *booted; }
 
   static RunResult run(const std::string& kernel, std::span<const wire::CorrectionSymbol> symbols, unsigned cores = 1) {
     return card().run(kernel, read_image(kernel_folder() + "/" + kernel + ".img"), symbols, cores);
@@ -38,7 +38,7 @@ class KernelTest : public ::testing::Test {
   }
 
  private:
-  static inline std::unique_ptr<BareCard> card_;
+  static inline std::unique_ptr<BareCard> booted;
 };
 
 }  // namespace kernel_test
