@@ -124,7 +124,47 @@ inline V product_of(V a, V b) {
   return encoded(value, exponent, neither_zero, differing(a, b), __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl));
 }
 
-// ---- in 32-bit lanes: of a stick, the even elements or the odd ones
+// floor(x * 2^11 / y) of significands of ten bits, bit by bit: 2^10 < result < 2^12.
+inline V significand_quotient(V x, V y) {
+  V rest = x;
+  V missing = __riscv_vmv_v_x_i16m1(0, vl);  // the bits that the quotient has not
+#pragma clang loop unroll(full)
+  for (int bit = 0; bit < 12; ++bit) {
+    const V less = sub(rest, y);
+    missing = sub(add(missing, missing), sign_mask(less));
+    // As unsigned numbers a negative one is the larger.
+    rest = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(rest), as_unsigned(less), vl));
+    rest = add(rest, rest);
+  }
+  return __riscv_vrsub_vx_i16m1(missing, 0xFFF, vl);
+}
+
+// A quotient of two significands of ten bits is a tie between two results of ten bits, or further from one than fp32
+// rounds: rounding it once is the same. Rounding adds half of the last place, so it needs no rest. x / 0 is 0x7FFF with
+// the sign, 0 / 0 is NaN.
+inline V quotient_of(V a, V b) {
+  const V a_magnitude = __riscv_vand_vx_i16m1(a, 0x7FFF, vl);
+  const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
+  const V x = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(a, 0x1FF, vl), 0x200, vl);
+  const V y = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(b, 0x1FF, vl), 0x200, vl);
+  V value = __riscv_vsll_vx_i16m1(significand_quotient(x, y), 3, vl);  // 2^13 … 2^15 - 1
+
+  V exponent = sub(__riscv_vsra_vx_i16m1(a_magnitude, 9, vl), __riscv_vsra_vx_i16m1(b_magnitude, 9, vl));
+  exponent = __riscv_vadd_vx_i16m1(exponent, wire::kDl16Bias - 1, vl);
+  normalise<1>(value, exponent);
+  // Overflow where b is zero; then the exponent is not negative.
+  const V no_divisor = __riscv_vadd_vx_i16m1(nonzero_mask(b_magnitude), 1, vl);
+  exponent = either(exponent, __riscv_vsll_vx_i16m1(no_divisor, 6, vl));
+  exponent = __riscv_vmin_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(64, vl), vl);
+  exponent = __riscv_vmax_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(-32, vl), vl);
+  // 0 / 0 is NaN as well.
+  const V large = __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl);
+  const V neither = __riscv_vadd_vx_i16m1(nonzero_mask(large), 1, vl);
+  const V largest = either(large, __riscv_vmul_vx_i16m1(neither, wire::kDl16Nan, vl));
+  return encoded(value, exponent, nonzero_mask(a_magnitude), differing(a, b), largest);
+}
+
+// ---- in 32-bit lanes
 
 using W = vint32m1_t;
 inline constexpr std::size_t wide = kernel::kVector32;
@@ -160,21 +200,6 @@ inline W from_fp32(W bits) {
   const W sign = __riscv_vand_vx_i32m1(unsigned_shift_right(bits, 16), wire::kDl16SignBit, wide);
   code = all_but(__riscv_vor_vv_i32m1(code, sign, wide), nan);
   return __riscv_vor_vv_i32m1(code, __riscv_vand_vx_i32m1(nan, wire::kDl16Nan, wide), wide);
-}
-
-inline W even_codes(W stick) { return __riscv_vand_vx_i32m1(stick, 0xFFFF, wide); }
-inline W odd_codes(W stick) { return unsigned_shift_right(stick, 16); }
-
-inline W fp32_quotient(W a, W b) {
-  return __riscv_vreinterpret_v_f32m1_i32m1(
-      __riscv_vfdiv_vv_f32m1(__riscv_vreinterpret_v_i32m1_f32m1(a), __riscv_vreinterpret_v_i32m1_f32m1(b), wide));
-}
-
-// Of two sticks. Needs enable_host_float().
-inline W quotient_of(W a, W b) {
-  const W even = from_fp32(fp32_quotient(to_fp32(even_codes(a)), to_fp32(even_codes(b))));
-  const W odd = from_fp32(fp32_quotient(to_fp32(odd_codes(a)), to_fp32(odd_codes(b))));
-  return __riscv_vor_vv_i32m1(even, __riscv_vsll_vx_i32m1(odd, 16, wide), wide);
 }
 
 }  // namespace kernel::dl16

@@ -20,7 +20,7 @@ Refusal on_dl16(const Work& work, RowWalk& walk) {
     case Opcode::Sub:
       return apply<V>(walk, [](V a, V b) { return dl16::sum_of(a, lanes::differing(b, lanes::kSignBit<V>)); });
     case Opcode::Mul: return apply<V>(walk, [](V a, V b) { return dl16::product_of(a, b); });
-    case Opcode::Div: return apply<W>(walk, [](W a, W b) { return dl16::quotient_of(a, b); });
+    case Opcode::Div: return apply<V>(walk, [](V a, V b) { return dl16::quotient_of(a, b); });
     default: return work.refuse(Where::Unsupported);
   }
 }

@@ -124,5 +124,24 @@ TEST_F(EngineElementwise, BinaryOperationsOfAllCodesWithChosenOnesEqualGolden) {
   }
 }
 
+// Of numbers around 1: what rounding has to decide depends on the significands only.
+TEST_F(EngineElementwise, AllPairsOfSignificandsEqualGolden) {
+  constexpr std::uint32_t kSignificands = 512;
+  constexpr unsigned kOne = 0x3E00;
+  for (const Opcode opcode : {Opcode::Add, Opcode::Sub, Opcode::Mul, Opcode::Div}) {
+    SCOPED_TRACE(program::name(opcode));
+    OneOperation made(opcode, {kSignificands, kSignificands});
+    made.add(Format::Dl16, {0}, program::kNoDimension, Access::Read);
+    made.add(Format::Dl16, {1}, 1, Access::Read);
+    made.add(Format::Dl16, {0, 1}, 1, Access::Write);
+    for (std::uint32_t i = 0; i < kSignificands; ++i) {
+      const auto code = static_cast<Dl16>(kOne + i);
+      std::memcpy(made.arguments[0].data() + i * wire::kStickBytes, &code, sizeof code);
+      std::memcpy(made.arguments[1].data() + i * sizeof code, &code, sizeof code);
+    }
+    expect_golden(made.program(), made.arguments, 0);
+  }
+}
+
 }  // namespace
 }  // namespace kernel_test
