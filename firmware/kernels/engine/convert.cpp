@@ -6,6 +6,8 @@
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/masks.hpp"
 #include "firmware/kernels/engine/number.hpp"
+#include "firmware/kernels/engine/number_row.hpp"
+#include "firmware/kernels/engine/splat.hpp"
 
 namespace kernel::engine {
 namespace {
@@ -80,14 +82,21 @@ class Conversion {
   void lanes(std::uint64_t from, std::uint64_t step, std::uint32_t sticks, std::uint32_t first, std::uint64_t to) {
     const unsigned from_bytes = program::item_bytes(from_.format);
     const unsigned to_bytes = program::item_bytes(to_.format);
-    std::uint32_t code = is_splat() ? converted(load_element(from, from_bytes)) : 0;
-    for (std::uint32_t lane = 0; lane < output_lanes_; ++lane) {
-      if (!is_splat()) {
-        const std::uint32_t stick = (first + lane) / input_lanes_;
-        const std::uint64_t at = from + stick * step + std::uint64_t{(first + lane) % input_lanes_} * from_bytes;
-        code = stick < sticks ? converted(load_element(at, from_bytes)) : 0;
+    if (is_splat()) {
+      const std::uint32_t code = converted(load_element(from, from_bytes));
+      splat(&code, reinterpret_cast<void*>(to), to_bytes);
+      return;
+    }
+    const std::uint32_t count = std::min(input_lanes_, output_lanes_);
+    for (std::uint32_t lane = 0; lane < output_lanes_; lane += count) {
+      const std::uint32_t stick = (first + lane) / input_lanes_;
+      const std::uint64_t at = from + stick * step + std::uint64_t{(first + lane) % input_lanes_} * from_bytes;
+      auto* const results = reinterpret_cast<std::byte*>(to + lane * to_bytes);
+      if (stick < sticks) {
+        number::convert_row(from_.format, reinterpret_cast<const void*>(at), to_.format, results, count);
+      } else {
+        std::fill_n(results, count * to_bytes, std::byte{0});
       }
-      store_element(to + lane * to_bytes, to_bytes, code);
     }
   }
 

@@ -72,7 +72,7 @@ constexpr std::int64_t truncated(double value, std::int64_t smallest, std::int64
 }  // namespace detail
 
 // `code` holds the element in its low bits; the others are ignored.
-constexpr double value_of(program::Format format, std::uint32_t code) {
+[[gnu::always_inline]] constexpr double value_of(program::Format format, std::uint32_t code) {
   using program::Format;
   switch (format) {
     case Format::Dl16: return wire::fp64_from_dl16(static_cast<wire::Dl16>(code));
@@ -87,7 +87,7 @@ constexpr double value_of(program::Format format, std::uint32_t code) {
   return 0;
 }
 
-constexpr std::uint32_t code_of(program::Format format, double value) {
+[[gnu::always_inline]] constexpr std::uint32_t code_of(program::Format format, double value) {
   using program::Format;
   const auto integer = [value](std::int64_t smallest, std::int64_t largest) {
     return static_cast<std::uint32_t>(detail::truncated(value, smallest, largest));
