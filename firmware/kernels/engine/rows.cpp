@@ -43,7 +43,7 @@ void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) {
     rows.in[i] = buffers.stick[i][0];
     const std::uint64_t sticks = run.step[i] == 0 ? 1 : rows.count;
     if (run.step[i] != 0) rows.in_step[i] = wire::kStickBytes;
-    for (std::uint64_t n = 0; n < sticks; ++n) splat(from + n * run.step[i], buffers.stick[i][n], item_);
+    splat(from, run.step[i], buffers.stick[i][0], sticks, item_);
   }
 }
 
