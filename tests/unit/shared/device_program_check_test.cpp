@@ -583,6 +583,13 @@ TEST(DeviceProgramCheck, APairHasNoStickDimension) {
   EXPECT_EQ(op.after([](Operation& o) { o.operand[0].present = 3; }), (Refusal{Where::StickDim, 0, 0}));
 }
 
+TEST(DeviceProgramCheck, APairIsNotReplacedInPlace) {
+  Dense op(Opcode::LayerNormScale, {5}, {{Format::Fp32, {0}, kNoDimension}, {Format::Fp32, {0}, kNoDimension}});
+  EXPECT_TRUE(op.after([](Operation&) {}).ok());
+  op.builder.arguments()[1].access = Access::ReadWrite;
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].argument = 1; }), (Refusal{Where::Access, 0, 0}));
+}
+
 TEST(DeviceProgramCheck, BoundsOfClipAreNumbersInItsFormat) {
   const Dense op(Opcode::Clip, {70}, {{Format::Dl16, {0}, 0}, {Format::Dl16, {0}, 0}});
   const auto with = [&](float bound) {
