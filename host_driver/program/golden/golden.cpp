@@ -2,6 +2,7 @@
 #include "host_driver/program/golden/golden.hpp"
 
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "host_driver/program/golden/families.hpp"
@@ -25,6 +26,11 @@ T copy_of(std::span<const std::byte> bytes, std::uint64_t at) {
   T value;
   std::memcpy(&value, bytes.subspan(at, sizeof value).data(), sizeof value);
   return value;
+}
+
+const OpcodeRow& row_of(const Operation& operation) {
+  if (const OpcodeRow* row = find_opcode(operation.opcode)) return *row;
+  throw std::logic_error("golden model: an opcode that the checker does not know");
 }
 
 void execute(const Step& step) {
@@ -61,7 +67,7 @@ class Interpreter {
         }
         iteration_[depth] = 0;
       } else {
-        execute({operation, *find_opcode(operation.opcode), at, iteration_, memory_, order_});
+        execute({operation, row_of(operation), at, iteration_, memory_, order_});
       }
     }
     return at;
