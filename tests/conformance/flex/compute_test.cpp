@@ -54,6 +54,25 @@ TEST_F(FlexCompute, AddressesReachTheProgramInEveryWay) {
   }
 }
 
+// Two arguments of a device program that copies the first to the second (program_plan.cpp), by way of a workspace.
+TEST_F(FlexCompute, ADeviceProgramIsAPlanLikeAnyOther) {
+  const PreparedPlan plan = prepared("program");
+  for (const Addresses addresses : {Addresses::Fast, Addresses::Regular, Addresses::Bound}) {
+    const auto a = filled(static_cast<double>(addresses) + 2);
+    const auto c = filled(0);
+    plan.launch(stream(), {&a, &c}, addresses);
+    expect_all(c, static_cast<float>(addresses) + 2);
+  }
+  flex::RuntimeStream* const other = runtime->createStream(flex::RuntimeStreamPriority::NORMAL);
+  const auto a = filled(7);
+  const auto c = filled(0);
+  stream().synchronize();  // both are filled
+  plan.launch(*other, {&a, &c}, Addresses::Bound);
+  other->synchronize();
+  expect_all(c, 7);
+  EXPECT_THAT(what_of([&] { plan.launch(stream(), {&a}, Addresses::Bound); }), HasSubstr("takes 2 operands, 1"));
+}
+
 TEST_F(FlexCompute, LaunchesFollowEachOtherWithTensorsOfTheirOwn) {
   const PreparedPlan plan = prepared("add");
   const auto one = filled(1);

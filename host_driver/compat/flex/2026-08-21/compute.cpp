@@ -8,6 +8,7 @@
 
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/compat/flex/2026-08-21/transfers.hpp"
+#include "host_driver/program/device_program.hpp"
 
 namespace flex::detail {
 namespace {
@@ -15,7 +16,16 @@ namespace {
 // The tensors of a launch; their memory is somebody's until it is launched.
 using Operands = std::vector<Place>;
 
+// A device program knows the layout of its arguments by itself.
+std::vector<svp::Argument> raw_arguments_of(const Operands& operands) {
+  std::vector<svp::Argument> list;
+  list.reserve(operands.size());
+  for (const Place& operand : operands) list.push_back(svp::Argument::raw(operand.allocation->index(), operand.offset));
+  return list;
+}
+
 std::vector<svp::Argument> arguments_of(const svp::Job& job, const Operands& operands) {
+  if (job.device_program() != nullptr) return raw_arguments_of(operands);
   const auto& metadata = job.binary()->metadata().operands;
   const auto& shapes = job.job_plan().compute()->expected_input_shapes;
   std::vector<svp::Argument> list(operands.size());
@@ -28,12 +38,18 @@ std::vector<svp::Argument> arguments_of(const svp::Job& job, const Operands& ope
   return list;
 }
 
+// The tensors that a launch has to name: of a device program the driver adds the others.
+std::size_t tensors_of(const svp::Job& job) {
+  return job.device_program() != nullptr ? job.device_program()->arguments().size()
+                                         : job.binary()->metadata().operands.size();
+}
+
 void require_count(const svp::Job& job, std::size_t given) {
-  const svp::KernelMetadata& kernel = job.binary()->metadata();
-  if (given == kernel.operands.size()) return;
+  const std::size_t takes = tensors_of(job);
+  if (given == takes) return;
   refuse("tensors",
-         "kernel " + kernel.name + " takes " + std::to_string(kernel.operands.size()) + " operands, " +
-             std::to_string(given) + " were given",
+         "kernel " + job.binary()->name() + " takes " + std::to_string(takes) + " operands, " + std::to_string(given) +
+             " were given",
          "give one address per operand, inputs and outputs, in order");
 }
 
@@ -56,25 +72,35 @@ Place place_at(const Context& context, const wire::CorrectionSymbol& symbol, std
          "keep the tensor until the launch, and make the correction tensor for each launch");
 }
 
+// The symbols of the tensor: of a device program the addresses of its arguments, in order (docs/spyrecode.md).
+std::vector<svp::KernelSymbol> symbols_of(const svp::Job& job) {
+  if (job.device_program() == nullptr) return job.binary()->metadata().symbols;
+  std::vector<svp::KernelSymbol> symbols(tensors_of(job));
+  for (std::size_t i = 0; i < symbols.size(); ++i) symbols[i].operand = static_cast<std::uint32_t>(i);
+  return symbols;
+}
+
 Operands corrected_operands(const Context& context, const svp::Job& job, std::span<const std::byte> tensor) {
   const svp::KernelMetadata& kernel = job.binary()->metadata();
+  const auto symbols = symbols_of(job);
+  const std::size_t first = job.device_program() != nullptr ? 1 : 0;  // of the operands that are tensors
   if (tensor.empty()) {
     refuse("tensors", "there are none, and no correction tensor was sent to the program's memory on this stream",
            "give the tensors' addresses, or make and send the correction tensor in front of the launch");
   }
   wire::CorrectionHeader header;
-  const bool complete = tensor.size() >= wire::correction_bytes(static_cast<std::uint32_t>(kernel.symbols.size()));
+  const bool complete = tensor.size() >= wire::correction_bytes(static_cast<std::uint32_t>(symbols.size()));
   if (complete) std::memcpy(&header, tensor.data(), sizeof header);
-  if (!complete || header.symbol_count != kernel.symbols.size()) {
+  if (!complete || header.symbol_count != symbols.size()) {
     refuse("correction tensor", "it is not the one of kernel " + kernel.name,
            "make it by the hcm of the program's own directory");
   }
   Operands operands;
-  operands.resize(kernel.operands.size());
-  for (std::size_t i = 0; i < kernel.symbols.size(); ++i) {
+  operands.resize(tensors_of(job));
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
     wire::CorrectionSymbol symbol;
     std::memcpy(&symbol, tensor.data() + sizeof header + i * sizeof symbol, sizeof symbol);
-    const svp::KernelSymbol& expected = kernel.symbols[i];
+    const svp::KernelSymbol& expected = symbols[i];
     if (symbol.kind != expected.kind) {
       refuse("correction tensor", "symbol " + std::to_string(i) + " is not the one of kernel " + kernel.name,
              "make it by the hcm of the program's own directory");
@@ -85,7 +111,7 @@ Operands corrected_operands(const Context& context, const svp::Job& job, std::sp
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].allocation == nullptr) {
-      refuse("correction tensor", "it does not say where operand " + kernel.operands[i].name + " lies",
+      refuse("correction tensor", "it does not say where operand " + kernel.operands[i + first].name + " lies",
              "give the tensors' addresses with the launch");
     }
   }
@@ -104,14 +130,18 @@ void compute(Context& context, const Context::Call& call, unsigned stream, const
            std::to_string(offset) + " lies behind the program's memory of " + std::to_string(program.bytes) + " bytes",
            "take job_bin_ptr, less PROG_OFFSET_BASE");
   }
-  const auto job = memory->job_at(program.allocation->allocator(), program.allocation->index(), program.offset + offset,
-                                  Access::name(params));
+  auto job = memory->job_at(program.allocation->allocator(), program.allocation->index(), program.offset + offset,
+                            Access::name(params));
   const auto& tensors = Access::tensors(params);
-  const bool none_needed = job->binary()->metadata().operands.empty();
+  const bool none_needed = tensors_of(*job) == 0;
   const Operands operands = !tensors.empty() || none_needed
                                 ? given_operands(context, *job, tensors)
                                 : corrected_operands(context, *job, memory->correction_of(stream));
-  call.stream(stream).Launch(*job, arguments_of(*job, operands));
+  svp::FlexStream& on = call.stream(stream);
+  if (job->device_program() != nullptr) {
+    job = memory->loaded_program(call.runtime(), on, call.engine(), program.offset + offset);
+  }
+  on.Launch(*job, arguments_of(*job, operands));
 }
 
 }  // namespace flex::detail

@@ -90,6 +90,10 @@ class Context : public std::enable_shared_from_this<Context> {
     Call& operator=(const Call&) = delete;
     svp::Runtime& runtime() const { return *context_.device_.runtime; }
     svp::FlexStream& stream(unsigned id) const { return context_.stream(id); }
+    // Null: this device has none.
+    std::shared_ptr<const svp::Kernel> engine() const {
+      return context_.device_.engine ? context_.device_.engine() : nullptr;
+    }
 
    private:
     friend class Context;

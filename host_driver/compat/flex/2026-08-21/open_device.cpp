@@ -39,7 +39,7 @@ OpenedDevice open_device(int index) {
     options.device_index = static_cast<std::size_t>(index);
   }
   std::shared_ptr<svp::Context> context = svp::Context::open(std::move(options));
-  return {context, &context->runtime(), context->device_name()};
+  return {context, &context->runtime(), context->device_name(), [context] { return context->engine(); }};
 }
 
 }  // namespace flex::detail

@@ -3,6 +3,7 @@
 // another one in its place.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,8 @@ struct OpenedDevice {
   std::shared_ptr<void> owner;  // of the runtime
   svp::Runtime* runtime = nullptr;
   std::string name;
+  // What executes device programs. Throws svp::Error: it is not installed. Empty: no harts run kernels.
+  std::function<std::shared_ptr<const svp::Kernel>()> engine{};
 };
 
 // How many devices the program sees. Throws svp::Error: a malformed variable.

@@ -7,8 +7,12 @@
 #include <utility>
 
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
+#include "host_driver/runtime/event.hpp"
+#include "host_driver/runtime/execution_plan.hpp"
+#include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/spyrecode/binary.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 
 namespace flex::detail {
 namespace {
@@ -66,6 +70,7 @@ std::shared_ptr<const svp::Job> ProgramMemory::job_at(const std::shared_ptr<svp:
            "send the binary first (InitTransfer)");
   }
   const auto bytes = std::span<const std::byte>(content_).subspan(offset);
+  if (svp::spyrecode::is_program_binary(bytes)) return program_at(bytes, offset, source);
   const svp::spyrecode::Binary binary = svp::spyrecode::read_binary(bytes, source);
   svp::Job job = job_of(svp::read_kernel(bytes, source));
   const auto image = static_cast<std::uint64_t>(binary.image.data() - bytes.data());
@@ -75,6 +80,37 @@ std::shared_ptr<const svp::Job> ProgramMemory::job_at(const std::shared_ptr<svp:
   auto shared = std::make_shared<const svp::Job>(std::move(job));
   binaries_.emplace(offset, Binary{header.bytes, shared});
   return shared;
+}
+
+std::shared_ptr<const svp::Job> ProgramMemory::program_at(std::span<const std::byte> bytes, std::uint64_t offset,
+                                                          const std::string& source) {
+  const auto binary = std::get<svp::BinaryProgram>(svp::read_plan_binary(bytes, source));
+  svp::spyrecode::ProgramBinaryHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  auto job = std::make_shared<const svp::Job>(binary.program, nullptr, binary.options);
+  binaries_.emplace(offset, Binary{.bytes = header.bytes, .job = job});
+  return job;
+}
+
+std::shared_ptr<const svp::Job> ProgramMemory::loaded_program(svp::Runtime& runtime, svp::FlexStream& stream,
+                                                              const std::shared_ptr<const svp::Kernel>& engine,
+                                                              std::uint64_t offset) {
+  const std::lock_guard lock(mutex_);
+  const auto found = binaries_.find(offset);
+  if (found == binaries_.end()) {
+    refuse("program address", "the program was overwritten meanwhile", "launch before it is sent again");
+  }
+  Binary& binary = found->second;
+  const bool here = binary.job->loaded() && binary.sent != nullptr && binary.sent->stage() != svp::EventStage::Failed;
+  if (here) {
+    stream.Wait(binary.sent);
+    return binary.job;
+  }
+  svp::ExecutionPlan plan({*binary.job});
+  plan.load(runtime, stream, engine);
+  binary.sent = stream.Record();
+  binary.job = std::make_shared<const svp::Job>(plan.jobs()[0]);
+  return binary.job;
 }
 
 std::vector<std::byte> ProgramMemory::correction_of(unsigned stream) const {

@@ -16,6 +16,12 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/runtime/job.hpp"
 
+namespace svp {
+class Event;
+class FlexStream;
+class Runtime;
+}  // namespace svp
+
 namespace flex::detail {
 
 class ProgramMemory {
@@ -25,10 +31,17 @@ class ProgramMemory {
   // The bytes are sent to `offset` on the stream. They fit.
   void note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes);
 
-  // The job of the binary at `offset`, to be run from where it lies; `name` is for messages. Throws InvalidArgument:
-  // none was sent there, or what was sent is none.
+  // The job of the binary at `offset`; `name` is for messages. A kernel runs from where it lies. A device program has
+  // to be loaded (loaded_program()): the engine takes it from memory of tensors. Throws InvalidArgument: none was sent
+  // there, or what was sent is none.
   std::shared_ptr<const svp::Job> job_at(const std::shared_ptr<svp::FlexAllocator>& allocator,
                                          svp::AllocationIndex place, std::uint64_t offset, const std::string& name);
+
+  // The device program that job_at() has found at `offset`, on the card for what is launched on `stream` from now on.
+  // `engine` may be null. Throws as svp::ExecutionPlan::load().
+  std::shared_ptr<const svp::Job> loaded_program(svp::Runtime& runtime, svp::FlexStream& stream,
+                                                 const std::shared_ptr<const svp::Kernel>& engine,
+                                                 std::uint64_t offset);
 
   // The correction tensor that was sent on the stream last; empty: none was.
   std::vector<std::byte> correction_of(unsigned stream) const;
@@ -37,7 +50,10 @@ class ProgramMemory {
   struct Binary {
     std::uint64_t bytes;
     std::shared_ptr<const svp::Job> job;
+    std::shared_ptr<svp::Event> sent{};  // of a device program: everything that loads it
   };
+  std::shared_ptr<const svp::Job> program_at(std::span<const std::byte> bytes, std::uint64_t offset,
+                                             const std::string& source);
   void forget_binaries(std::uint64_t offset, std::uint64_t bytes);
 
   const std::uint64_t bytes_;
