@@ -91,6 +91,25 @@ class PlanFiles : public ApiCard {
 
 const spyre::DimensionExtents kMatmul{{"M", 64}, {"N", 64}, {"K", 64}};
 
+// The program copies 8192 DL16 elements (tests/support/program_plan.cpp). The library brings its engine and a
+// workspace.
+TEST_F(PlanFiles, ADirectoryWithADeviceProgramIsLoadedAndLaunched) {
+  auto plan = spyre::ExecutionPlan::from_directory(SPYRE_PROGRAM_PLAN);
+  context().load(plan);
+  const auto values = integers(8192, 3);
+  const SpyreTensor tensors[] = {on_card(values, {64, 128}), on_card(integers(8192, 4), {64, 128})};
+  auto stream = context().default_stream();
+  spyre::LaunchKernel(stream, plan, tensors);
+  std::vector<float> result(values.size());
+  context().to_host(tensors[1],
+                    {HostShape::contiguous(DataType::Float32, {64, 128}), std::as_writable_bytes(std::span(result))});
+  EXPECT_EQ(result, values);
+  const auto prepared = spyre::Prepare(stream, plan.jobs()[0], std::array{tensors[1], on_card(values, {64, 128})});
+  prepared.Launch(stream);
+  stream.Synchronize();
+  EXPECT_EQ(plan.jobs()[0].binary()->name(), "copy");
+}
+
 TEST_F(PlanFiles, LoadOnceLaunchOftenWithSymbolicArgumentsOnAndOff) {
   for (const auto arguments : {SymbolicArguments::On, SymbolicArguments::Off}) {
     const fs::path directory = folder(arguments == SymbolicArguments::On ? "on" : "off");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex_program_plan DIRECTORY — writes the plan of a device program that copies 8192 DL16 elements from its first
+// program_plan DIRECTORY — writes the plan of a device program that copies 8192 DL16 elements from its first
 // argument to its second, by way of its workspace.
 #include <cstdio>
 #include <exception>
@@ -44,11 +44,11 @@ svp::Job job() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 2) return std::fprintf(stderr, "usage: flex_program_plan DIRECTORY\n"), 2;
+  if (count != 2) return std::fprintf(stderr, "usage: program_plan DIRECTORY\n"), 2;
   try {
     svp::ExecutionPlan({job()}).write_directory(arguments[1]);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "flex_program_plan: %s\n", error.what());
+    std::fprintf(stderr, "program_plan: %s\n", error.what());
     return 1;
   }
 }
