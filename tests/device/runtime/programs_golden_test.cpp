@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random device programs through driver, firmware and engine, every byte of their arguments against the golden model.
+#include <algorithm>
 #include <random>
 
 #include "host_driver/program/golden/golden.hpp"
+#include "shared/device_program_opcodes.hpp"
 #include "tests/device/runtime/program_card.hpp"
 #include "tests/support/device_programs.hpp"
 
@@ -11,12 +13,19 @@ namespace {
 
 using wire::program::Opcode;
 
+using wire::program::Family;
+using wire::program::Format;
+
 // What the engine executes up to now; all_opcodes() when that is all of them.
-const std::vector<Opcode> kOpcodes{Opcode::Copy,  Opcode::Restickify, Opcode::Add,     Opcode::Sub,
-                                   Opcode::Mul,   Opcode::Div,        Opcode::Maximum, Opcode::Minimum,
-                                   Opcode::Equal, Opcode::NotEqual,   Opcode::Greater, Opcode::GreaterEqual,
-                                   Opcode::Less,  Opcode::LessEqual,  Opcode::Where,   Opcode::Abs,
-                                   Opcode::Neg,   Opcode::Relu,       Opcode::Clip,    Opcode::Floor};
+std::vector<Opcode> opcodes_of(std::initializer_list<Family> families) {
+  std::vector<Opcode> opcodes;
+  for (const Opcode opcode : test::all_opcodes()) {
+    if (std::ranges::find(families, wire::program::find_opcode(opcode)->family) != families.end()) {
+      opcodes.push_back(opcode);
+    }
+  }
+  return opcodes;
+}
 
 class ProgramsGolden : public test::ProgramCard {
  protected:
@@ -28,10 +37,12 @@ class ProgramsGolden : public test::ProgramCard {
     seed_ = test::program_seed();
     random_.seed(seed_);
   }
-  // Element-wise on fp32 or DL16, so that none of the functions on fp32 is asked for.
   test::RandomProgram make(std::uint64_t positions) {
-    return test::random_program(random_, {.opcodes = kOpcodes,
-                                          .formats = {},
+    static const auto kAny = opcodes_of({Family::Copy, Family::Relayout, Family::Pointwise});
+    static const auto kDl16 = opcodes_of({Family::Copy, Family::Relayout, Family::Pointwise, Family::Function});
+    const bool functions = random_() % 2 == 0;  // by tables, which there are for DL16
+    return test::random_program(random_, {.opcodes = functions ? kDl16 : kAny,
+                                          .formats = functions ? std::vector{Format::Dl16} : std::vector<Format>{},
                                           .operations = 4,
                                           .positions = positions,
                                           .loops = true,
