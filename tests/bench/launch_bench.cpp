@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "host_driver/frontend/context.hpp"
+#include "host_driver/program/device_program.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace {
 
@@ -32,7 +35,10 @@ class Card {
   svp::Context& context() { return *context_; }
   svp::FlexStream& stream() { return context_->runtime().default_stream(); }
   Job job(const char* kernel, const svp::DimensionExtents& extents) {
-    svp::ExecutionPlan plan({Job(svp::CompiledKernel(context_->kernel(kernel), extents))});
+    return load(Job(svp::CompiledKernel(context_->kernel(kernel), extents)));
+  }
+  Job load(const Job& job) {
+    svp::ExecutionPlan plan({job});
     context_->load(plan);
     return plan.jobs()[0];
   }
@@ -88,6 +94,18 @@ void sixteen_tiles(benchmark::State& state) {
   time_launches(state, card().job("add", {{"M", 1}, {"N", 64}}), arguments, static_cast<int>(state.range(0)));
 }
 
+// A device program without operations, with so many arguments of a stick and with or without a workspace.
+void program_job(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(1));
+  svp::test::ProgramBuilder builder;
+  for (std::size_t i = 0; i < count; ++i) builder.add_argument(wire::kStickBytes, wire::program::Access::Read);
+  builder.pool_bytes = state.range(2) != 0 ? wire::kStickBytes : 0;
+  const auto program = std::make_shared<const svp::DeviceProgram>("empty program", builder.build());
+  const Argument argument = Argument::raw(card().context().runtime().allocator().allocate(wire::kStickBytes));
+  const std::vector<Argument> arguments(count, argument);
+  time_launches(state, card().load(Job(program)), arguments, static_cast<int>(state.range(0)));
+}
+
 // Fixed counts: by default the library would run until the timed part alone fills half a second, with minutes of
 // untimed waiting.
 BENCHMARK(compound_job)->Arg(1)->Arg(48)->Iterations(500)->UseManualTime();
@@ -95,6 +113,7 @@ BENCHMARK(compound_job)->Arg(2000)->Iterations(10)->UseManualTime();
 BENCHMARK(compute_only)->Arg(48)->Iterations(500)->UseManualTime();
 BENCHMARK(pinned_transfer)->Arg(48)->Iterations(500)->UseManualTime();
 BENCHMARK(sixteen_tiles)->Arg(3)->Iterations(500)->UseManualTime();
+BENCHMARK(program_job)->Args({48, 3, 0})->Args({48, 3, 1})->Args({48, 30, 1})->Iterations(500)->UseManualTime();
 
 }  // namespace
 
