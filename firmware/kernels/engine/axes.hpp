@@ -85,6 +85,18 @@ class Combinations {
     for_each(number, [&](unsigned d, std::uint32_t n) { bytes += axes.of(operand, d).stick(n); });
     return bytes;
   }
+  // Addresses of the sticks of all operands.
+  struct Addresses {
+    std::uint64_t of[program::kMaxOperands];
+  };
+  Addresses sticks(const Axes& axes, std::uint64_t number) const {
+    Addresses addresses;
+    for (unsigned o = 0; o < axes.operands(); ++o) addresses.of[o] = axes.base(o);
+    for_each(number, [&](unsigned d, std::uint32_t n) {
+      for (unsigned o = 0; o < axes.operands(); ++o) addresses.of[o] += axes.of(o, d).stick(n);
+    });
+    return addresses;
+  }
   std::uint64_t element(const Axes& axes, unsigned operand, std::uint64_t number) const {
     std::uint64_t bytes = 0;
     for_each(number, [&](unsigned d, std::uint32_t n) { bytes += axes.of(operand, d).element(n); });

@@ -44,12 +44,12 @@ class Sticks {
   std::uint64_t first() const { return share_.first; }
   std::uint64_t end() const { return share_.end; }
 
-  std::uint64_t address(unsigned operand, std::uint64_t number) const {
-    return axes_.base(operand) + sticks_.stick(axes_, operand, number);
-  }
+  using Addresses = Combinations::Addresses;
+  Addresses addresses(std::uint64_t number) const { return sticks_.sticks(axes_, number); }
+
   // Of an operand without a stick dimension all lanes hold its element.
-  W load(unsigned operand, std::uint64_t number) const {
-    const std::uint64_t from = address(operand, number);
+  W load(unsigned operand, const Addresses& addresses) const {
+    const std::uint64_t from = addresses.of[operand];
     if (!splat_[operand]) return load_words(reinterpret_cast<const void*>(from));
     if (work_.output().format == program::Format::Fp32) {
       return __riscv_vmv_v_x_i32m1(*reinterpret_cast<const std::int32_t*>(from), vl);
@@ -58,8 +58,8 @@ class Sticks {
     return __riscv_vmv_v_x_i32m1(static_cast<std::int32_t>(code << 16 | code), vl);
   }
   template <typename V>
-  void store(std::uint64_t number, V stick) const {
-    const std::uint64_t to = address(axes_.output(), number);
+  void store(const Addresses& addresses, V stick) const {
+    const std::uint64_t to = addresses.of[axes_.output()];
     for (unsigned i = 0; i < copies_.count; ++i) store_register(reinterpret_cast<void*>(to + copies_.offset[i]), stick);
   }
 
@@ -86,42 +86,23 @@ F as_float(W bits) { return __riscv_vreinterpret_v_i32m1_f32m1(bits); }
 enum Input : unsigned { kX, kPair, kScale, kWeight, kBias };
 
 // ((x - m) * scale) * weight + bias, each step an fp32 operation.
-class Norm {
- public:
-  Norm(const Sticks& sticks, std::uint64_t number)
-      : x_(sticks.load(kX, number)),
-        scale_(sticks.load(kScale, number)),
-        weight_(sticks.load(kWeight, number)),
-        bias_(sticks.load(kBias, number)),
-        mean_(static_cast<float>(moments_at(sticks.address(kPair, number)).mean)) {}
+W normalized(W x, float mean, W scale, W weight, W bias) {
+  F value = __riscv_vfsub_vf_f32m1(as_float(x), mean, vl);
+  value = __riscv_vfmul_vv_f32m1(value, as_float(scale), vl);
+  value = __riscv_vfmul_vv_f32m1(value, as_float(weight), vl);
+  value = __riscv_vfadd_vv_f32m1(value, as_float(bias), vl);
+  return __riscv_vreinterpret_v_f32m1_i32m1(value);
+}
 
-  W fp32() const { return normalized(x_, scale_, weight_, bias_); }
-
-  W dl16() const {
-    const auto half = [&](auto codes) {
-      const auto number = [&](W stick) { return dl16::to_fp32(codes(stick)); };
-      return dl16::from_fp32(normalized(number(x_), number(scale_), number(weight_), number(bias_)));
-    };
-    const W even = half([](W stick) { return dl16::even_codes(stick); });
-    const W odd = half([](W stick) { return dl16::odd_codes(stick); });
-    return __riscv_vor_vv_i32m1(even, __riscv_vsll_vx_i32m1(odd, 16, vl), vl);
-  }
-
- private:
-  W normalized(W x, W scale, W weight, W bias) const {
-    F value = __riscv_vfsub_vf_f32m1(as_float(x), mean_, vl);
-    value = __riscv_vfmul_vv_f32m1(value, as_float(scale), vl);
-    value = __riscv_vfmul_vv_f32m1(value, as_float(weight), vl);
-    value = __riscv_vfadd_vv_f32m1(value, as_float(bias), vl);
-    return __riscv_vreinterpret_v_f32m1_i32m1(value);
-  }
-
-  FixedInt32 x_;
-  FixedInt32 scale_;
-  FixedInt32 weight_;
-  FixedInt32 bias_;
-  float mean_;
-};
+// Of sticks of DL16: the even lanes, then the odd ones.
+W normalized_dl16(W x, float mean, W scale, W weight, W bias) {
+  using namespace dl16;
+  const W even = normalized(to_fp32(even_codes(x)), mean, to_fp32(even_codes(scale)), to_fp32(even_codes(weight)),
+                            to_fp32(even_codes(bias)));
+  const W odd = normalized(to_fp32(odd_codes(x)), mean, to_fp32(odd_codes(scale)), to_fp32(odd_codes(weight)),
+                           to_fp32(odd_codes(bias)));
+  return __riscv_vor_vv_i32m1(from_fp32(even), __riscv_vsll_vx_i32m1(from_fp32(odd), 16, vl), vl);
+}
 
 }  // namespace
 
@@ -132,14 +113,15 @@ Refusal layer_norm_scale(const Work& work) {
   const auto epsilon = static_cast<double>(std::bit_cast<float>(work.operation.constant[0]));
   const program::Format format = work.output().format;
   for (std::uint64_t i = sticks.first(); i < sticks.end(); ++i) {
-    const Moments& moments = moments_at(sticks.address(0, i));
+    const Sticks::Addresses at = sticks.addresses(i);
+    const Moments& moments = moments_at(at.of[0]);
     const double difference = moments.square - moments.mean * moments.mean;
     const double variance = difference < 0 ? 0 : difference;  // NaN stays
     const std::uint32_t code = number::code_of(format, 1.0 / square_root(variance + epsilon));
     if (format == program::Format::Dl16) {
-      sticks.store(i, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(code), kVector16));
+      sticks.store(at, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(code), kVector16));
     } else {
-      sticks.store(i, __riscv_vmv_v_x_u32m1(code, kVector32));
+      sticks.store(at, __riscv_vmv_v_x_u32m1(code, kVector32));
     }
   }
   return {};
@@ -151,8 +133,14 @@ Refusal layer_norm(const Work& work) {
   if (!formats_are_known(work)) return work.refuse(Where::Unsupported);
   const bool is_dl16 = work.output().format == program::Format::Dl16;
   for (std::uint64_t i = sticks.first(); i < sticks.end(); ++i) {
-    const Norm norm(sticks, i);
-    sticks.store(i, is_dl16 ? norm.dl16() : norm.fp32());
+    const Sticks::Addresses at = sticks.addresses(i);
+    const W x = sticks.load(kX, at);
+    const W scale = sticks.load(kScale, at);
+    const W weight = sticks.load(kWeight, at);
+    const W bias = sticks.load(kBias, at);
+    const auto mean = static_cast<float>(moments_at(at.of[kPair]).mean);
+    sticks.store(at,
+                 is_dl16 ? normalized_dl16(x, mean, scale, weight, bias) : normalized(x, mean, scale, weight, bias));
   }
   return {};
 }

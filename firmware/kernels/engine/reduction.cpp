@@ -35,9 +35,8 @@ Reduction::Reduction(const Work& work)
 }
 
 Line Reduction::line(std::uint64_t number) const {
-  Line line{.from = axes_.base(0) + lines_.stick(axes_, 0, number),
-            .to = axes_.base(axes_.output()) + lines_.stick(axes_, axes_.output(), number),
-            .lanes = spreads_ ? 1 : lanes_};
+  const Combinations::Addresses sticks = lines_.sticks(axes_, number);
+  Line line{.from = sticks.of[0], .to = sticks.of[axes_.output()], .lanes = spreads_ ? 1 : lanes_};
   if (!spreads_) {
     const std::uint32_t left = axes_.extent(stick_dim_) - lines_.index(stick_dim_, number);
     line.lanes = std::min(left, lanes_);

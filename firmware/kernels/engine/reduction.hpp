@@ -34,11 +34,19 @@ class Reduction {
   std::uint64_t stick(const Line& line, std::uint64_t position) const {
     return line.from + axis_.stick(static_cast<std::uint32_t>(position));
   }
-  // Positions that take part, ascending; as the address of the stick that holds each.
+  // The same for all lines: bytes from the stick of position 0.
+  std::uint64_t offset(std::uint64_t position) const { return axis_.stick(static_cast<std::uint32_t>(position)); }
+  // Across sticks: positions that take part, ascending, as the address of the stick of each. In one part they are at
+  // equal distances.
   template <typename Visit>
   void for_each_stick(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
     spans_.within(first, end, [&](const Span& span) {
-      for (std::uint64_t p = span.first; p < span.end; ++p) visit(reinterpret_cast<const void*>(stick(line, p)));
+      std::uint64_t part_end = 0;
+      for (std::uint64_t p = span.first; p < span.end; p = part_end) {
+        part_end = axis_.part != 0 ? std::min(span.end, (p / axis_.part + 1) * axis_.part) : span.end;
+        std::uint64_t at = stick(line, p);
+        for (std::uint64_t n = part_end - p; n > 0; --n, at += axis_.stride) visit(reinterpret_cast<const void*>(at));
+      }
     });
   }
   // The last position of the `positions` that begin at `first`, plus one.

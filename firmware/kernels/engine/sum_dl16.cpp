@@ -56,7 +56,7 @@ class Sums {
 
   void add_along(std::uint64_t first, unsigned count);
   bool set_lane_mask(std::uint64_t first);
-  vuint16m1_t masked_stick(const Line& line, std::uint64_t first, bool masked) const;
+  vuint16m1_t masked_stick(unsigned i, std::uint64_t offset, bool masked) const;
   void sum_line(unsigned i, vuint16m1_t stick, vuint16m1_t low, unsigned exponent);
   void sum_line_alone(unsigned i, vuint16m1_t stick);
   float exact_sum(const Line& line, std::uint64_t first) const;
@@ -161,14 +161,15 @@ void Sums::along(std::uint64_t first, unsigned count) {
 // The sums of one chunk of each line, into m_.chunk[0].
 void Sums::add_along(std::uint64_t first, unsigned count) {
   const bool masked = set_lane_mask(first);
+  const std::uint64_t offset = lines_.offset(first);
   Codes codes = Codes::none();
-  for (unsigned i = 0; i < count; ++i) codes.include(masked_stick(m_.line[i], first, masked));
+  for (unsigned i = 0; i < count; ++i) codes.include(masked_stick(i, offset, masked));
   const Window window = Window::of(codes);
   if (!window.nan && window.spread <= kSpread) {
     const vuint16m1_t low = __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16);
-    for (unsigned i = 0; i < count; ++i) sum_line(i, masked_stick(m_.line[i], first, masked), low, window.low);
+    for (unsigned i = 0; i < count; ++i) sum_line(i, masked_stick(i, offset, masked), low, window.low);
   } else {
-    for (unsigned i = 0; i < count; ++i) sum_line_alone(i, masked_stick(m_.line[i], first, masked));
+    for (unsigned i = 0; i < count; ++i) sum_line_alone(i, masked_stick(i, offset, masked));
   }
   store_register(m_.chunk[0], to_fp32(load_words(m_.units), load_words(m_.exponent)));
   for (unsigned i = 0; i < count; ++i) {
@@ -188,8 +189,8 @@ bool Sums::set_lane_mask(std::uint64_t first) {
   return true;
 }
 
-vuint16m1_t Sums::masked_stick(const Line& line, std::uint64_t first, bool masked) const {
-  const vuint16m1_t stick = load_stick(reinterpret_cast<const void*>(lines_.stick(line, first)));
+vuint16m1_t Sums::masked_stick(unsigned i, std::uint64_t offset, bool masked) const {
+  const vuint16m1_t stick = load_stick(reinterpret_cast<const void*>(m_.line[i].from + offset));
   return masked ? __riscv_vand_vv_u16m1(stick, load_stick(m_.lane_mask), kVector16) : stick;
 }
 

@@ -3,75 +3,115 @@
 // that only the output has. NaN is the largest, -0 and +0 are equal, equal ones are in ascending order of their
 // indices.
 #include <algorithm>
+#include <functional>
 
 #include "firmware/kernels/engine/axes.hpp"
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/number.hpp"
+#include "firmware/kernels/engine/splat.hpp"
 
 namespace kernel::engine {
 namespace {
 
 using program::Format;
 
-// Larger is better. The order of the numbers in the upper half, that of the indices in the lower one.
-std::uint64_t merit(Format format, std::uint32_t code, std::uint32_t index) {
-  const std::uint32_t bits = format == Format::Dl16 ? code << 16 : code;
-  const std::uint32_t magnitude = bits & 0x7FFFFFFF;
-  const std::uint32_t largest_number = format == Format::Dl16 ? std::uint32_t{wire::kDl16Max} << 16 : 0x7F800000;
-  std::uint32_t order = 0x80000000u + magnitude;
-  if ((bits >> 31) != 0) order = 0x80000000u - magnitude;
-  if (magnitude > largest_number) order = 0xFFFFFFFFu;
-  return std::uint64_t{order} << 32 | ~index;
+// Codes as integers in the order of the numbers.
+std::uint32_t order_of(std::uint16_t code) {
+  const std::uint32_t magnitude = code & 0x7FFFu;
+  if (magnitude == wire::kDl16Nan) return ~std::uint32_t{0};
+  return (code >> 15) != 0 ? 0x8000u - magnitude : 0x8000u + magnitude;
 }
+std::uint32_t order_of(std::uint32_t code) {
+  const std::uint32_t magnitude = code & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) return ~std::uint32_t{0};
+  return (code >> 31) != 0 ? 0x80000000u - magnitude : 0x80000000u + magnitude;
+}
+
+// Larger is better: the order of the numbers in the upper half, that of the indices in the lower one.
+std::uint64_t merit(std::uint32_t order, std::uint32_t index) { return std::uint64_t{order} << 32 | ~index; }
 std::uint32_t index_of(std::uint64_t merit) { return ~static_cast<std::uint32_t>(merit); }
 
-// Of as many elements as there is memory for; more are looked through once for each rank.
-constexpr std::uint32_t kSorted = kWorkingBytes / sizeof(std::uint64_t);
+// So many ranks are found in one pass; with more, each rank takes a pass of its own.
+constexpr std::uint32_t kKept = kWorkingBytes / sizeof(std::uint64_t);
 
 class Search {
  public:
-  Search(const Work& work, const Axes& axes, unsigned searched)
+  // For the first `count` ranks.
+  Search(const Work& work, const Axes& axes, unsigned searched, std::uint32_t count)
       : axis_(axes.of(0, searched)),
         extent_(axes.extent(searched)),
+        count_(count),
         format_(work.operation.operand[0].format),
-        merits_(reinterpret_cast<std::uint64_t*>(work.working.bytes)) {}
+        best_(reinterpret_cast<std::uint64_t*>(work.working.bytes)) {}
 
   void begin(std::uint64_t from) {
     from_ = from;
-    left_ = 0;
+    given_ = 0;
     last_ = ~std::uint64_t{0};
-    if (extent_ > kSorted) return;
-    for (std::uint32_t i = 0; i < extent_; ++i) merits_[i] = merit(format_, code(i), i);
-    left_ = extent_;
-    std::make_heap(merits_, merits_ + left_);
+    if (count_ > kKept) return;
+    if (format_ == Format::Dl16) {
+      keep_best<std::uint16_t>();
+    } else {
+      keep_best<std::uint32_t>();
+    }
   }
-  // Index of the next one; at most `extent` times.
-  std::uint32_t next() { return index_of(extent_ > kSorted ? next_below() : next_of_heap()); }
+  // Index of the next one; at most `count` times.
+  std::uint32_t next() { return index_of(count_ <= kKept ? best_[given_++] : next_below()); }
   std::uint32_t code(std::uint32_t index) const {
     return load_element(from_ + axis_.element(index), program::item_bytes(format_));
   }
 
  private:
-  std::uint64_t next_of_heap() {
-    std::pop_heap(merits_, merits_ + left_);
-    return merits_[--left_];
+  // Index and code of each element.
+  template <typename Code, typename Visit>
+  void for_each(Visit visit) const {
+    const std::uint32_t lanes = 1u << axis_.lane_bits;
+    for (std::uint64_t first = 0; first < extent_; first += lanes) {
+      const auto* codes = reinterpret_cast<const Code*>(from_ + axis_.stick(static_cast<std::uint32_t>(first)));
+      const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(first + lanes, extent_));
+      for (auto i = static_cast<std::uint32_t>(first); i < end; ++i) visit(i, *codes++);
+    }
   }
+
+  // A heap with the worst of the best at its top. An element with the order of that one comes later, so it is worse.
+  template <typename Code>
+  void keep_best() {
+    const std::greater<> better;
+    std::uint32_t kept = 0;
+    std::uint32_t worst = 0;
+    for_each<Code>([&](std::uint32_t i, Code code) {
+      const std::uint32_t order = order_of(code);
+      if (kept == count_ && order <= worst) return;
+      if (kept == count_) std::pop_heap(best_, best_ + kept--, better);
+      best_[kept++] = merit(order, i);
+      std::push_heap(best_, best_ + kept, better);
+      worst = static_cast<std::uint32_t>(best_[0] >> 32);
+    });
+    std::sort_heap(best_, best_ + count_, better);
+  }
+
   std::uint64_t next_below() {
     std::uint64_t best = 0;
-    for (std::uint32_t i = 0; i < extent_; ++i) {
-      const std::uint64_t candidate = merit(format_, code(i), i);
+    const auto look_at = [&](std::uint32_t i, auto code) {
+      const std::uint64_t candidate = merit(order_of(code), i);
       if (candidate < last_) best = std::max(best, candidate);
+    };
+    if (format_ == Format::Dl16) {
+      for_each<std::uint16_t>(look_at);
+    } else {
+      for_each<std::uint32_t>(look_at);
     }
     return last_ = best;
   }
 
   const Axis& axis_;
   std::uint32_t extent_;
+  std::uint32_t count_;
   Format format_;
-  std::uint64_t* merits_;
+  std::uint64_t* best_;  // in descending order, when they are kept
   std::uint64_t from_ = 0;
-  std::uint32_t left_ = 0;
+  std::uint32_t given_ = 0;
   std::uint64_t last_ = 0;
 };
 
@@ -89,7 +129,7 @@ class TopK {
         values_(work.operation.opcode == Opcode::TopKValue),
         groups_(output_sticks(work, axes_, ranks_)),
         share_(work, groups_.total()),
-        search_(work, axes_, searched_) {
+        search_(work, axes_, searched_, count_) {
     const Operand& input = work.operation.operand[0];
     const bool input_free = input.stick_dim == program::kNoDimension || input.stick_dim == searched_;
     const bool output_free = output_.stick_dim == program::kNoDimension || output_.stick_dim == rank_dim_;
@@ -127,7 +167,7 @@ class TopK {
     const Axis& axis = axes_.of(1, rank_dim_);
     const std::uint32_t lanes = program::lanes_of(output_.format);
     if (output_.stick_dim == program::kNoDimension) {
-      for (std::uint32_t rank = 0; rank < count_; ++rank) put(to + axis.stick(rank), lanes, next_result());
+      for (std::uint32_t rank = 0; rank < count_; ++rank) put_stick(to + axis.stick(rank), next_result());
       return;
     }
     for (std::uint32_t rank = 0; rank < count_; ++rank) put(to + axis.element(rank), 1, next_result());
@@ -149,6 +189,12 @@ class TopK {
     for (std::uint32_t rank = 0; rank < count_; ++rank) put(to + stick_of(rank) + used * item_, lanes - used, 0);
   }
 
+  // In all lanes.
+  void put_stick(std::uint64_t to, std::uint32_t code) const {
+    for (unsigned i = 0; i < copies_.count; ++i) {
+      splat(&code, reinterpret_cast<void*>(to + copies_.offset[i]), item_);
+    }
+  }
   // In `lanes` lanes from there, in all copies.
   void put(std::uint64_t to, std::uint32_t lanes, std::uint32_t code) const {
     for (unsigned i = 0; i < copies_.count; ++i) {

@@ -2,6 +2,7 @@
 // TopK, Gather and Scatter of the engine against the golden model, bit for bit; indices that lead outside.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 
 #include "tests/device/kernels/engine_golden.hpp"
@@ -94,7 +95,7 @@ TEST_F(EngineIndexed, TopKAlongTheStickEqualsGolden) {
 
 TEST_F(EngineIndexed, TopKAcrossSticksEqualsGolden) { expect_top_k({100, 65, 20}, 0, 0); }
 
-TEST_F(EngineIndexed, TopKOfMoreThanFitsInMemoryEqualsGolden) {
+TEST_F(EngineIndexed, TopKOfManyElementsEqualsGolden) {
   const Program made = top_k(Opcode::TopKIndex, Format::Fp32, {1, 170'000, 3}, 1, kNoDimension);
   expect_golden(made, filled_arguments(made, 29, 30));
 }
