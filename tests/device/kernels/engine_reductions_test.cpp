@@ -61,7 +61,7 @@ class EngineReductions : public EngineGoldenTest {
                  " dimensions, reduced " + std::to_string(c.extents[c.reduced]));
     const Program made = reduction(opcode, format, c);
     expect_golden(made, filled_arguments(made, low, high), cores);
-    expect_golden(made, random_arguments(made, random_), cores);
+    expect_golden(made, random_arguments(made), cores);
   }
 
   void expect_all(const Case& c, unsigned cores = 1) {
@@ -75,13 +75,13 @@ class EngineReductions : public EngineGoldenTest {
 };
 
 TEST_F(EngineReductions, AlongTheStickEqualsGolden) {
-  for (const std::uint32_t extent : {1u, 2u, 31u, 64u, 65u, 200u, 1024u}) {
+  for (const std::uint32_t extent : {1u, 31u, 64u, 65u, 1000u}) {
     expect_all({.extents = {37, extent}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}});
   }
 }
 
 TEST_F(EngineReductions, AcrossSticksEqualsGolden) {
-  for (const std::uint32_t extent : {1u, 2u, 63u, 64u, 130u, 300u}) {
+  for (const std::uint32_t extent : {1u, 63u, 64u, 300u}) {
     expect_all({.extents = {extent, 100}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = {}});
   }
 }
@@ -101,15 +101,15 @@ TEST_F(EngineReductions, MaskedPositionsTakeNoPart) {
   const std::vector<std::vector<program::Mask>> masks = {
       {{0, 0, 1}}, {{0, 190, 10}}, {{0, 3, 64}, {0, 60, 30}, {0, 128, 64}, {0, 199, 1}}, {{0, 0, 100}, {0, 100, 100}}};
   for (const std::vector<program::Mask>& mask : masks) {
-    expect_all({.extents = {200, 70}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = mask});
-    expect_all({.extents = {200, 35}, .reduced = 0, .input_sticks = 0, .output_sticks = kNoDimension, .masks = mask});
+    expect_all({.extents = {200, 20}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = mask});
+    expect_all({.extents = {200, 9}, .reduced = 0, .input_sticks = 0, .output_sticks = kNoDimension, .masks = mask});
   }
 }
 
 TEST_F(EngineReductions, EveryExponentSpreadEqualsGolden) {
   const Case along{.extents = {35, 130}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}};
   const Case across{.extents = {130, 70}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = {}};
-  for (int spread = 0; spread < 64; spread += 5) {
+  for (int spread = 0; spread < 64; spread += 9) {
     const int low = static_cast<int>(random_() % static_cast<std::uint64_t>(64 - spread));
     for (const Opcode opcode : {Opcode::Sum, Opcode::Mean, Opcode::Exx2}) {
       expect_reduction(opcode, Format::Dl16, along, 1, low, low + spread);
@@ -145,7 +145,7 @@ TEST_F(EngineReductions, ExtremesOfTheFormatsEqualGolden) {
       const Program made =
           reduction(opcode, dl16 ? Format::Dl16 : Format::Fp32,
                     {.extents = {300, 4}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}});
-      std::vector<Bytes> arguments = random_arguments(made, random_);
+      std::vector<Bytes> arguments = random_arguments(made);
       for (std::size_t at = 0; at < arguments[0].size(); at += dl16 ? 2 : 4) {
         if (dl16) {
           std::memcpy(&arguments[0][at], &codes[random_() % std::size(codes)], 2);
@@ -159,15 +159,16 @@ TEST_F(EngineReductions, ExtremesOfTheFormatsEqualGolden) {
 }
 
 TEST_F(EngineReductions, ResultsDoNotDependOnTheNumberOfCores) {
-  for (const unsigned cores : {2u, 3u, 32u}) {
-    expect_all({.extents = {300, 70}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}},
-               cores);
-    expect_all({.extents = {70, 40, 64}, .reduced = 0, .input_sticks = 2, .output_sticks = 2, .masks = {}}, cores);
-  }
+  const Case along{.extents = {300, 70}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}};
+  const Case across{.extents = {70, 40, 64}, .reduced = 0, .input_sticks = 2, .output_sticks = 2, .masks = {}};
+  expect_all(along, 3);
+  expect_all(across, 3);
+  expect_reduction(Opcode::Sum, Format::Dl16, along, 32);
+  expect_reduction(Opcode::Max, Format::Dl16, across, 32);
 }
 
 TEST_F(EngineReductions, RandomProgramsEqualGolden) {
-  expect_random(std::vector<Opcode>(std::begin(kReductions), std::end(kReductions)), 200);
+  expect_random(std::vector<Opcode>(std::begin(kReductions), std::end(kReductions)), 90);
 }
 
 }  // namespace
