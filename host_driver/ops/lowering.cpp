@@ -42,7 +42,7 @@ std::vector<std::int64_t> size_in_memory(const Value& value) {
   return size;
 }
 
-// Kept for the life of the process: making one takes milliseconds, and programs with it are made often.
+// Kept until the process ends: making one takes milliseconds, and programs with it are made often.
 const std::vector<wire::Dl16>& kept_table(Opcode opcode, const std::vector<float>& constants) {
   static std::mutex mutex;
   static std::map<std::pair<Opcode, std::vector<float>>, std::vector<wire::Dl16>> tables;

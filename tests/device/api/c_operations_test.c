@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Views and operations in the C interface, on a booted card. */
+#include <spyre/spyre.h>
+#include <string.h>
+
+#include "c_checks.h"
+
+#define REFUSED(call) CHECK((call) == SPYRE_INVALID_ARGUMENT)
+
+int main(void) {
+  const int64_t shape[2] = {2, 3};
+  const int64_t order[2] = {1, 0};
+  const float values[6] = {1, 2, 3, 4, 5, 6};
+  const double two = 2;
+  const int64_t keep_and_dim[2] = {0, 1};
+  const spyre_context_options options = {.size = sizeof options, .virtual_functions = 1, .cores = 2};
+  spyre_context* context = NULL;
+  spyre_tensor *x = NULL, *turned = NULL, *result = NULL;
+  spyre_tensor* both[2] = {NULL, NULL};
+  float got[6];
+  int64_t extents[2];
+  size_t count = 0, rank = 0;
+  spyre_data_type type = -1;
+
+  OK(spyre_context_open(&options, &context));
+  OK(spyre_tensor_create_ordered(context, SPYRE_FLOAT32, shape, 2, SPYRE_DEVICE_DL16, order, 2, &x));
+  OK(spyre_copy_to_device(context, NULL, x, values, sizeof values));
+
+  /* A transposed view, multiplied by a number. */
+  const int64_t turned_shape[2] = {3, 2}, turned_stride[2] = {1, 3};
+  OK(spyre_tensor_as_strided(x, turned_shape, turned_stride, 2, 0, &turned));
+  OK(spyre_run_operation(context, NULL, "mul", (const spyre_tensor* const[]){turned}, 1, &two, 1, NULL, 0, NULL,
+                         &result, 1, &count));
+  CHECK(count == 1);
+  OK(spyre_tensor_shape(result, extents, 2, &rank));
+  CHECK(rank == 2 && extents[0] == 3 && extents[1] == 2);
+  OK(spyre_tensor_type(result, &type));
+  CHECK(type == SPYRE_FLOAT32);
+  OK(spyre_copy_to_host(context, NULL, result, got, sizeof got));
+  CHECK(got[0] == 2 && got[1] == 8 && got[2] == 4 && got[5] == 12);
+  spyre_tensor_release(result);
+
+  OK(spyre_run_operation(context, NULL, "sum", (const spyre_tensor* const[]){x}, 1, NULL, 0, keep_and_dim, 2, NULL,
+                         &result, 1, &count));
+  OK(spyre_copy_to_host(context, NULL, result, got, 2 * sizeof got[0]));
+  CHECK(got[0] == 6 && got[1] == 15);
+
+  REFUSED(spyre_tensor_shape(x, extents, 1, &rank));
+  REFUSED(spyre_run_operation(context, NULL, "mish", (const spyre_tensor* const[]){x}, 1, NULL, 0, NULL, 0, NULL, both,
+                              2, &count));
+  const int64_t k = 1;
+  REFUSED(spyre_run_operation(context, NULL, "topk", (const spyre_tensor* const[]){x}, 1, NULL, 0, &k, 1, NULL, both, 1,
+                              &count));
+  REFUSED(spyre_run_operation(context, NULL, "neg", NULL, 1, NULL, 0, NULL, 0, NULL, both, 2, &count));
+  CHECK(strcmp(spyre_operation_name(0), "copy") == 0);
+  CHECK(spyre_operation_name(1000) == NULL);
+
+  spyre_tensor_release(result);
+  spyre_tensor_release(turned);
+  spyre_tensor_release(x);
+  spyre_context_close(context);
+  return 0;
+}

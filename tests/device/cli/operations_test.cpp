@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spyre ops`, `spyre run OP` and `spyre run transformer`.
+#include <gmock/gmock.h>
+
+#include "tests/device/cli/cli_fixture.hpp"
+
+namespace svp {
+namespace {
+
+using nlohmann::json;
+using test::Finished;
+
+class OperationCommands : public test::Cli {
+ protected:
+  json run_json(std::vector<std::string> words) const {
+    words.emplace_back("--json");
+    const Finished ran = run_spyre(words);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    return json::parse(ran.output, nullptr, false);
+  }
+};
+
+TEST_F(OperationCommands, TheTableNamesEachOperation) {
+  const json table = run_json({"ops"});
+  ASSERT_GT(table["operations"].size(), 40U);
+  EXPECT_EQ(table["operations"][1]["name"], "add");
+  EXPECT_EQ(table["operations"][1]["tensors"], 2);
+  const Finished text = run_spyre({"ops"});
+  EXPECT_THAT(text.output, testing::HasSubstr("softmax"));
+}
+
+TEST_F(OperationCommands, AnOperationIsRunAndVerified) {
+  const json sum = run_json({"run", "sum", "--shape", "5x70", "--integer", "1", "--integer", "-1", "--seed", "3",
+                             "--repeat", "2", "--cores", "2", "--vf", "1", "--verify"});
+  EXPECT_EQ(sum["outputs"], (json::array({json::array({5, 1})})));
+  EXPECT_EQ(sum["elements"], 5);
+  EXPECT_EQ(sum["mismatches"], 0);
+  const json add =
+      run_json({"run", "add", "--shape", "3x64", "--shape", "64", "--dtype", "float32", "--repeat", "1", "--verify"});
+  EXPECT_EQ(add["elements"], 192);
+  EXPECT_TRUE(add["passed"]);
+}
+
+TEST_F(OperationCommands, WhatCannotBeIsRefused) {
+  const Finished shape = run_spyre({"run", "add", "--shape", "3xx4"});
+  EXPECT_EQ(shape.code, 2);
+  EXPECT_THAT(shape.output, testing::HasSubstr("'3xx4' is no shape"));
+  EXPECT_EQ(run_spyre({"run", "attention", "--dtype", "float32"}).code, 2);
+  EXPECT_EQ(run_spyre({"run", "mish"}).code, 2);
+}
+
+TEST_F(OperationCommands, ADecoderGeneratesWithinItsBound) {
+  const json model = run_json({"run", "transformer", "--tokens", "6", "--heads", "2", "--layers", "1"});
+  EXPECT_EQ(model["tokens"].size(), 6U);
+  EXPECT_TRUE(model["passed"]);
+  EXPECT_GT(model["operations_per_token"], 20);
+  EXPECT_LT(model["largest_relative_error"], 0.05);
+}
+
+}  // namespace
+}  // namespace svp
