@@ -55,7 +55,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::Fp32ToDl16:
     case Opcode::Dl16ToFp8:
     case Opcode::Fp8ToDl16:
-    case Opcode::Dl16ToFp8Weight: break;
+    case Opcode::Dl16ToFp8Weight: return stagger(work);
 
     case Opcode::Gather: return gather(work);
     case Opcode::Scatter: return scatter(work);

@@ -10,6 +10,7 @@ namespace kernel::engine {
 Refusal copy(const Work& work);        // copy.cpp
 Refusal convert(const Work& work);     // convert.cpp: Copy into another format
 Refusal restickify(const Work& work);  // restickify.cpp
+Refusal stagger(const Work& work);     // stagger.cpp
 Refusal arithmetic(const Work& work);  // arithmetic.cpp: Add Sub Mul Div
 Refusal comparison(const Work& work);  // comparison.cpp: Maximum Minimum, Equal … LessEqual, Where
 Refusal unary(const Work& work);       // unary.cpp: Abs Neg Relu Clip Floor

@@ -68,6 +68,14 @@ TEST_F(EngineElementwise, FunctionsByTableEqualGolden) {
   for (const Opcode opcode : opcodes_of(Family::Function)) expect_random_golden(opcode, {Format::Dl16}, 6, 4096);
 }
 
+TEST_F(EngineElementwise, FunctionsOnFp32EqualGolden) {
+  for (const Opcode opcode : opcodes_of(Family::Function)) expect_random_golden(opcode, {Format::Fp32}, 6, 4096);
+}
+
+TEST_F(EngineElementwise, ConversionsWithStaggeredLanesEqualGolden) {
+  for (const Opcode opcode : opcodes_of(Family::Stagger)) expect_random_golden(opcode, {}, 20, 3000);
+}
+
 TEST_F(EngineElementwise, CopiesFromEveryFormatEqualGolden) {
   for (unsigned format = 0; format < program::kFormats; ++format) {
     expect_random_golden(Opcode::Copy, {static_cast<Format>(format)}, 30, 3000);
