@@ -84,6 +84,20 @@ TEST(GoldenCopy, PutsPermutedDimensionsWhereTheFormulaSays) {
   }
 }
 
+// docs/device-programs.md, the example of the address formula.
+TEST(GoldenCopy, FindsTheElementOfTheExample) {
+  OneOperation copy(Opcode::Copy, {64, 128});
+  copy.input(Format::Dl16, std::array{0u, 1u}, 1);
+  copy.output(Format::Fp32, std::array{0u, 1u}, 1);
+  for (unsigned i = 0; i < 64 * 128; ++i) copy.at<std::uint16_t>(0, 2 * i) = 0;
+  copy.at<std::uint16_t>(0, 9484) = 0x3E00;
+  copy.run();
+  for (unsigned i = 0; i < 64 * 128; ++i) {
+    const unsigned at = 10 * 128 + 70 / 32 * 8192 + 70 % 32 * 4;  // of FP32, with 32 lanes
+    ASSERT_EQ(copy.at<float>(1, 4 * i), 4 * i == at ? 1.0F : 0.0F) << i;
+  }
+}
+
 TEST(GoldenCopy, SplatsLaneZeroOfASparseInput) {
   OneOperation copy(Opcode::Copy, {3, 70});
   copy.input(Format::Fp32, std::array{0u}, kNoDimension);
