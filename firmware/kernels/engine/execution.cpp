@@ -24,7 +24,6 @@ void copy_operation(const Operation* from, Operation* to) {
 
 Execution::Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores)
     : memory_(memory), places_{}, core_(core), cores_(cores) {
-  std::fill_n(kept_, kKeptOperations, kNone);
   refusal_ = launch.refusal.ok() ? read_header(launch) : launch.refusal;
 }
 
@@ -43,6 +42,7 @@ Refusal Execution::read_header(const Launch& launch) {
   const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
   if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
   std::copy_n(launch.address + 1, header.argument_count, places_.argument);
+  std::fill_n(kept_, std::min(header.operation_count, kKeptOperations), kNone);
   if (with_workspace != 0) places_.pool = launch.address[launch.count - 1];
   places_.scratchpads = places_.pool + header.pool_bytes;
   return {};
