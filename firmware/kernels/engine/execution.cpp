@@ -52,22 +52,20 @@ Refusal Execution::run() {
   if (!refusal_.ok()) return refusal_;
   std::uint32_t number = 0;
   while (number < memory_.header.operation_count) {
-    Operation* operation = nullptr;
-    Refusal refusal = fetch(number, operation);
-    if (refusal.ok()) refusal = step(*operation, number);
+    const std::uint32_t slot = number % kKeptOperations;
+    Refusal refusal;
+    if (kept_[slot] != number) refusal = fetch(number, slot);
+    if (refusal.ok()) refusal = step(memory_.operation[slot], number);
     if (!refusal.ok()) return refusal;
   }
   return program::check_end(loops_);
 }
 
-Refusal Execution::fetch(std::uint32_t number, Operation*& operation) {
-  const std::uint32_t slot = number % kKeptOperations;
-  operation = &memory_.operation[slot];
-  if (kept_[slot] == number) return {};
+Refusal Execution::fetch(std::uint32_t number, std::uint32_t slot) {
   const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset);
-  copy_operation(from + number, operation);
-  const Refusal refusal = check(*operation, number);
-  if (refusal.ok()) kept_[slot] = number;
+  copy_operation(from + number, &memory_.operation[slot]);
+  const Refusal refusal = check(memory_.operation[slot], number);
+  kept_[slot] = refusal.ok() ? number : kNone;
   return refusal;
 }
 

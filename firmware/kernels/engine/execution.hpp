@@ -31,7 +31,7 @@ class Execution {
 
  private:
   Refusal read_header(const Launch& launch);
-  Refusal fetch(std::uint32_t number, Operation*& operation);
+  Refusal fetch(std::uint32_t number, std::uint32_t slot);
   Refusal check(const Operation& operation, std::uint32_t number);
   Refusal step(const Operation& operation, std::uint32_t& number);
   void begin_loop(const Operation& operation, std::uint32_t& number);

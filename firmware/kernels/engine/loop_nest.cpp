@@ -32,17 +32,18 @@ LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsi
 void LoopNest::add_operand(unsigned o) {
   const Operand& operand = work_.operation.operand[o];
   address_[o] = work_.address(operand);
+  // The output has copies along what it has not; all come from the first position.
+  const unsigned counted = o == operands_ - 1 ? 0xFFu : work_.output().present;
+  const bool may_be_split = operand.base == program::Base::Scratchpad;
   for (unsigned d = 0; d < rank_; ++d) {
     part_[o][d] = 0;
     stride_[o][d] = 0;
-    // The output has copies along what it has not; all come from the first position.
-    const bool copies = (work_.output().present >> d & 1) == 0;
-    if (copies && o != operands_ - 1) continue;
+    if ((counted >> d & 1) == 0) continue;
     if ((operand.present >> d & 1) != 0) {
-      const std::uint32_t lanes = operand.stick_dim == d ? program::lanes_of(operand.format) : 1;
-      stride_[o][d] = operand.stride[d] * (unit_[d] / lanes);
+      const bool in_lanes = operand.stick_dim == d;
+      stride_[o][d] = operand.stride[d] * (in_lanes ? unit_[d] / program::lanes_of(operand.format) : unit_[d]);
     }
-    if (operand.base == program::Base::Scratchpad && operand.split[d] > 1) cut(o, d);
+    if (may_be_split && operand.split[d] > 1) cut(o, d);
   }
 }
 

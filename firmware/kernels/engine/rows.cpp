@@ -31,19 +31,24 @@ void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) {
   rows.out = reinterpret_cast<std::byte*>(run.address[output] + done * run.step[output]);
   rows.out_step = run.step[output];
   rows.count = run.count - done;
+  for (unsigned i = 0; i < inputs_; ++i) {
+    rows.in[i] = reinterpret_cast<const std::byte*>(run.address[i] + done * run.step[i]);
+    rows.in_step[i] = run.step[i];
+  }
+  if (any_splat_) make_splats(run, rows);
+}
+
+void RowWalk::make_splats(const Run& run, Rows& rows) {
   auto& buffers = reinterpret_cast<Buffers&>(work_.working);
   for (unsigned i = 0; i < inputs_; ++i) {
     if (splat_[i] && run.step[i] != 0) rows.count = std::min<std::uint64_t>(rows.count, kSplats);
   }
   for (unsigned i = 0; i < inputs_; ++i) {
-    const auto* from = reinterpret_cast<const std::byte*>(run.address[i] + done * run.step[i]);
-    rows.in[i] = from;
-    rows.in_step[i] = run.step[i];
     if (!splat_[i]) continue;
+    const bool moves = run.step[i] != 0;
+    splat(rows.in[i], run.step[i], buffers.stick[i][0], moves ? rows.count : 1, item_);
     rows.in[i] = buffers.stick[i][0];
-    const std::uint64_t sticks = run.step[i] == 0 ? 1 : rows.count;
-    if (run.step[i] != 0) rows.in_step[i] = wire::kStickBytes;
-    splat(from, run.step[i], buffers.stick[i][0], sticks, item_);
+    if (moves) rows.in_step[i] = wire::kStickBytes;
   }
 }
 

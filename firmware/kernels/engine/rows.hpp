@@ -40,7 +40,7 @@ class RowWalk {
         visit(rows);
       }
     });
-    write_masks(work_, nest_, box);
+    if (work_.operation.mask_count != 0) write_masks(work_, nest_, box);
     return {};
   }
 
@@ -51,7 +51,9 @@ class RowWalk {
   };
   static_assert(sizeof(Buffers) <= kWorkingBytes);
 
+  // The sticks of a run from `done` on, or as many of them as there is room for splats.
   void take(const Run& run, std::uint64_t done, Rows& rows);
+  void make_splats(const Run& run, Rows& rows);
 
   const Work& work_;
   unsigned inputs_;
