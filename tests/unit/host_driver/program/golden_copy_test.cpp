@@ -54,6 +54,34 @@ TEST(GoldenNumbers, Fp8OverflowsToNanOrInfinity) {
   EXPECT_EQ(bits_of(Format::Fp8E5m2, kNan), 0x7Fu);
 }
 
+// By search among all codes of one sign, those of NaN and infinity standing for the next values of the grid.
+std::uint32_t nearest_fp8(Format format, double magnitude) {
+  const std::uint32_t end = format == Format::Fp8E4m3 ? 0x7F : 0x7C;
+  const auto grid = [&](std::uint32_t code) {
+    return code < end ? value_of(format, code) : format == Format::Fp8E4m3 ? 480.0 : 65536.0;
+  };
+  std::uint32_t best = 0;
+  for (std::uint32_t code = 1; code <= end; ++code) {
+    const double before = std::fabs(grid(best) - magnitude);
+    const double here = std::fabs(grid(code) - magnitude);
+    if (here < before || (here == before && code % 2 == 0)) best = code;
+  }
+  return best;
+}
+
+TEST(GoldenNumbers, Fp8IsTheNearestCode) {
+  for (const Format format : {Format::Fp8E4m3, Format::Fp8E5m2}) {
+    for (unsigned code = 0; code < 0x8000; code += 16) {  // of DL16: five bits of fraction hold every tie
+      const double value = wire::fp64_from_dl16(static_cast<wire::Dl16>(code));
+      if (std::isnan(value)) continue;
+      for (const double x : {value, value * (1 - 0x1p-40), value * (1 + 0x1p-40)}) {
+        ASSERT_EQ(bits_of(format, x), nearest_fp8(format, x)) << x;
+        ASSERT_EQ(bits_of(format, -x), nearest_fp8(format, x) | 0x80) << -x;
+      }
+    }
+  }
+}
+
 TEST(GoldenNumbers, EveryFp8CodeSurvivesFp64) {
   for (const Format format : {Format::Fp8E4m3, Format::Fp8E5m2}) {
     double last = -1;
