@@ -43,10 +43,13 @@ void check_form(const Kernel& kernel, std::size_t index, const Argument& argumen
                      "give an output with memory for each element");
     }
   }
-  if (!wire::is_aligned(argument.offset, wire::kStickBytes)) {
-    refuse_operand(kernel, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
-                   "start at a multiple of 128");
-  }
+}
+
+// Not of a form: the same shapes come with other offsets.
+void check_offset(const Kernel& kernel, std::size_t index, const Argument& argument) {
+  if (wire::is_aligned(argument.offset, wire::kStickBytes)) return;
+  refuse_operand(kernel, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
+                 "start at a multiple of 128");
 }
 
 // A kernel sees an operand through one window, that of its region.
@@ -127,15 +130,10 @@ namespace {
 
 // What the caller gives for an argument of a device program.
 void check_raw(const Kernel& kernel, std::size_t index, const Argument& given, std::uint64_t needed) {
-  if (!wire::is_aligned(given.offset, wire::kStickBytes)) {
-    refuse_operand(kernel, index, "starts at byte " + std::to_string(given.offset) + " of its allocation",
-                   "start at a multiple of 128");
-  }
-  if (given.raw_bytes != 0 && given.raw_bytes < needed) {
-    refuse_operand(kernel, index,
-                   "needs " + std::to_string(needed) + " bytes, " + std::to_string(given.raw_bytes) + " were given",
-                   "give the tensor that the program was made for");
-  }
+  if (given.raw_bytes == 0 || given.raw_bytes >= needed) return;
+  refuse_operand(kernel, index,
+                 "needs " + std::to_string(needed) + " bytes, " + std::to_string(given.raw_bytes) + " were given",
+                 "give the tensor that the program was made for");
 }
 
 }  // namespace
@@ -173,6 +171,7 @@ void BoundOperands::bind_workspace(FlexAllocator& allocator, AllocationUses& use
 void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry,
                             std::size_t index, AllocationUses& uses) {
   const Kernel& kernel = *kernel_;
+  check_offset(kernel, index, argument);
   const auto resolved = allocator.try_use(argument.allocation, uses);
   if (!resolved) require_one_chunk(kernel, index, allocator, argument.allocation);
   if (!resolved)

@@ -115,6 +115,14 @@ TEST(LaunchCheck, NumberAndFormOfOperands) {
   rig.expect_untouched();
 }
 
+// The driver remembers what follows from the shapes alone.
+TEST(LaunchCheck, TheOffsetIsCheckedAlsoOfShapesThatWereLaunchedBefore) {
+  Rig rig;
+  rig.expect_untouched();
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.offset = 64; }), invalid("operand b"));
+  rig.expect_untouched();
+}
+
 TEST(LaunchCheck, MemoryOfOperands) {
   Rig rig;
   EXPECT_EQ(rig.with(0, [](Argument& a) { a.allocation = AllocationIndex::Null; }), invalid("operand a"));
