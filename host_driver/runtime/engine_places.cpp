@@ -15,12 +15,13 @@ EnginePlaces::Place& EnginePlaces::place_of(const std::shared_ptr<const Kernel>&
 }
 
 std::shared_ptr<const LoadedProgram> EnginePlaces::load(const std::shared_ptr<FlexAllocator>& allocator,
-                                                        const std::shared_ptr<const Kernel>& engine,
-                                                        FlexStream& stream) {
+                                                        const std::shared_ptr<const Kernel>& engine, FlexStream& stream,
+                                                        bool again) {
   const std::lock_guard lock(mutex_);
   Place& place = place_of(engine);
   const bool here = place.image != nullptr && place.image->on_card();
-  if (here && place.sent != nullptr && place.sent->stage() != EventStage::Failed) {
+  const bool arrived = place.sent != nullptr && place.sent->stage() != EventStage::Failed;
+  if (here && arrived && !again) {
     stream.Wait(place.sent);
     return place.image;
   }

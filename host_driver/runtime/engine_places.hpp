@@ -18,11 +18,12 @@ class FlexStream;
 // Thread-safe. What it holds stays on the card until the runtime ends or a reset of the function takes it away.
 class EnginePlaces {
  public:
-  // The place of this engine; equal images have one. When it is not on the card yet, the image is sent on `stream`.
-  // What is launched on `stream` afterwards finds it there, also when another stream sends it. Throws OutOfMemory, and
-  // what Launch() throws.
+  // The place of this engine; equal images have one. When it is not on the card yet, or may be damaged there
+  // (`again`), the image is sent on `stream`. What is launched on `stream` afterwards finds it there, also when another
+  // stream sends it. Throws OutOfMemory, and what Launch() throws.
   std::shared_ptr<const LoadedProgram> load(const std::shared_ptr<FlexAllocator>& allocator,
-                                            const std::shared_ptr<const Kernel>& engine, FlexStream& stream);
+                                            const std::shared_ptr<const Kernel>& engine, FlexStream& stream,
+                                            bool again);
 
  private:
   struct Place {

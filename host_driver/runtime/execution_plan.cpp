@@ -84,8 +84,9 @@ class PlanLoader {
   }
 
   std::shared_ptr<const LoadedProgram> send_program(const Job& job) {
-    const auto engine = runtime_.engines().load(allocator_, job.binary()->engine(), stream_);
     auto program = kept(job);
+    // A plan that is loaded already is loaded again to repair what is on the card.
+    const auto engine = runtime_.engines().load(allocator_, job.binary()->engine(), stream_, program != nullptr);
     if (program == nullptr || program->allocation_index() != engine->allocation_index()) {
       program = std::make_shared<const LoadedProgram>(allocator_, job.binary(), engine);
     }

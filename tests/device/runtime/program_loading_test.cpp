@@ -139,6 +139,21 @@ TEST_F(ProgramLoading, CapturedLaunches) {
   EXPECT_EQ(content_of(c, kBytes), pattern(kBytes, 1));
 }
 
+TEST_F(ProgramLoading, LoadRepairsAnEngineThatIsDamagedOnTheCard) {
+  ExecutionPlan plan({Job(copies(1, kSticks))});
+  context().load(plan);
+  EXPECT_EQ(error_of(plan.jobs()[0]), "ended well");
+  const Job job = plan.jobs()[0];
+  const Bytes damage = pattern(wire::kStickBytes, 1);
+  stream().Launch(Job::to_device(damage.data(), job.allocation_index(), damage.size(), wire::kStickBytes), {});
+  const Argument arguments[] = {Argument::raw(room(kBytes)), Argument::raw(room(kBytes))};
+  stream().Launch(job, arguments);
+  EXPECT_THROW(stream().Synchronize(test::soon()), StreamError);
+  stream().Reset();
+  context().load(plan);
+  EXPECT_EQ(error_of(plan.jobs()[0]), "ended well");
+}
+
 TEST_F(ProgramLoading, ADirectoryHoldsPrograms) {
   const qemu::test::TemporaryFolder folder;
   for (const auto arguments : {SymbolicArguments::On, SymbolicArguments::Off}) {
