@@ -135,9 +135,6 @@ std::string printable(std::string text) {
 
 std::string operand_of(const svp::Job& job, std::size_t index) {
   const auto& operand = job.binary()->metadata().operands[index];
-  if (job.device_program() != nullptr) {
-    return fmt::format("{} bytes", job.device_program()->arguments()[index - 1].bytes);
-  }
   const auto& shape = job.job_plan().compute()->expected_input_shapes[index];
   std::vector<std::string> axes;
   axes.reserve(shape.rank());
@@ -148,6 +145,7 @@ std::string operand_of(const svp::Job& job, std::size_t index) {
 }
 
 const char* access_of(const svp::KernelOperand& operand) {
+  if (operand.access == wire::kSegmentUnused) return "none";
   if (!operand.writes()) return "read";
   return (operand.access & wire::kSegmentRead) != 0 ? "read_write" : "write";
 }
@@ -181,6 +179,15 @@ Tensors tensors_of(const svp::Job& job) {
   return {0, job.binary()->metadata().operands.size()};
 }
 
+// To a device program a tensor is so many bytes.
+std::string tensor_text(const svp::Job& job, std::size_t operand) {
+  const auto& metadata = job.binary()->metadata().operands[operand];
+  if (const auto& program = job.device_program(); program != nullptr) {
+    return fmt::format("{} bytes, {}", program->arguments()[operand - 1].bytes, access_of(metadata));
+  }
+  return fmt::format("{}, {}, {}", operand_of(job, operand), svp::name(metadata.dtype), access_of(metadata));
+}
+
 void print_binary(const svp::Job& job) {
   const std::string name = printable(job.binary()->name());
   if (const auto& program = job.device_program(); program != nullptr) {
@@ -210,9 +217,7 @@ void print_step(const ExecStep& step, const svp::Job* job) {
     print_binary(*job);
     const auto [first, count] = tensors_of(*job);
     for (std::size_t i = first; i < first + count; ++i) {
-      const auto& operand = job->binary()->metadata().operands[i];
-      fmt::print("      tensor {}: {}, {}, {}\n", i - first, operand_of(*job, i), svp::name(operand.dtype),
-                 access_of(operand));
+      fmt::print("      tensor {}: {}\n", i - first, tensor_text(*job, i));
     }
   }
 }
@@ -236,10 +241,23 @@ void print_directory(const Shown& shown) {
 
 // ---- show as JSON ---------------------------------------------------------------------------------------------------
 
+ordered_json json_of_program(const svp::Job& job) {
+  ordered_json arguments = ordered_json::array();
+  for (std::size_t i = 0; i < job.device_program()->arguments().size(); ++i) {
+    arguments.push_back({{"bytes", job.device_program()->arguments()[i].bytes},
+                         {"access", access_of(job.binary()->metadata().operands[i + 1])}});
+  }
+  return {{"device_program", job.binary()->name()},
+          {"program_bytes", job.device_program()->bytes().size()},
+          {"workspace_bytes", job.device_program()->workspace_bytes()},
+          {"operations", job.device_program()->header().operation_count},
+          {"arguments", std::move(arguments)}};
+}
+
 ordered_json json_of(const svp::Job& job) {
+  if (job.device_program() != nullptr) return json_of_program(job);
   ordered_json operands = ordered_json::array();
-  const auto [first, count] = tensors_of(job);
-  for (std::size_t i = first; i < first + count; ++i) {
+  for (std::size_t i = 0; i < job.binary()->metadata().operands.size(); ++i) {
     const auto& operand = job.binary()->metadata().operands[i];
     const auto extents = job.job_plan().compute()->expected_input_shapes[i].extents();
     operands.push_back({{"name", operand.name},
@@ -247,10 +265,8 @@ ordered_json json_of(const svp::Job& job) {
                         {"dtype", svp::name(operand.dtype)},
                         {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())}});
   }
-  const bool program = job.device_program() != nullptr;
-  return {{program ? "device_program" : "kernel", job.binary()->name()},
-          {program ? "program_bytes" : "image_bytes",
-           program ? job.device_program()->bytes().size() : job.binary()->image().size()},
+  return {{"kernel", job.binary()->name()},
+          {"image_bytes", job.binary()->image().size()},
           {"correction_bytes", job.program_correction_metadata().max_bytes},
           {"operands", std::move(operands)}};
 }

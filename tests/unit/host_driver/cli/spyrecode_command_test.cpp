@@ -12,6 +12,9 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/cli/command_line.hpp"
+#include "host_driver/program/device_program.hpp"
+#include "host_driver/runtime/execution_plan.hpp"
+#include "tests/support/program_builder.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -101,6 +104,24 @@ TEST_F(SpyrecodeCommand, MakeWritesWhatShowExplains) {
   EXPECT_THAT(text.text, HasSubstr("DataTransfer     512 bytes, 'correction' to P + 0\n"));
   EXPECT_THAT(text.text, HasSubstr("ComputeOnDevice  P + 512 'matmul'\n"));
   EXPECT_THAT(text.text, HasSubstr("tensor 2: c[M=64, N=128], SEN169_FP16, write\n"));
+}
+
+TEST_F(SpyrecodeCommand, ShowExplainsADeviceProgram) {
+  svp::test::ProgramBuilder builder;
+  builder.add_argument(256, wire::program::Access::Read);
+  builder.add_argument(512, wire::program::Access::ReadWrite);
+  builder.pool_bytes = 1024;
+  svp::ExecutionPlan({svp::Job(std::make_shared<const svp::DeviceProgram>("softmax", builder.build()))})
+      .write_directory(path("plan"));
+  const Printed text = run({"show", path("plan")});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.text, HasSubstr("device program softmax, 0 operations, 256 bytes\n"));
+  EXPECT_THAT(text.text, HasSubstr("tensor 1: 512 bytes, read_write\n"));
+  const json object = json::parse(run({"show", path("plan"), "--json"}).text);
+  EXPECT_TRUE(object["runs"].get<bool>());
+  EXPECT_EQ(object["jobs"][0]["device_program"], "softmax");
+  EXPECT_EQ(object["jobs"][0]["workspace_bytes"], 1024);
+  EXPECT_EQ(object["jobs"][0]["arguments"][0], (json{{"bytes", 256}, {"access", "read"}}));
 }
 
 TEST_F(SpyrecodeCommand, WithoutSymbolicArgumentsThereIsOnlyTheComputation) {
