@@ -205,7 +205,7 @@ void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses
 }
 
 // A device program works in place when the same bytes are given for two of its arguments: exactly the same ones, as it
-// was made for (docs/device-programs.md). Its operations run one after the other.
+// was made for (docs/program-launches.md). Its operations run one after the other.
 bool BoundOperands::may_overlap(std::size_t i, std::size_t j) const {
   return kernel_->program() != nullptr && place_[i].address.offset == place_[j].address.offset &&
          form_->geometry[i].bytes == form_->geometry[j].bytes;
