@@ -66,7 +66,7 @@ install(FILES "${CMAKE_BINARY_DIR}/install/spyre.pc" DESTINATION ${CMAKE_INSTALL
 # ---- kernel SDK
 set(sdk ${SPYRE_INSTALL_DATADIR}/sdk)
 set(kernels "${CMAKE_SOURCE_DIR}/firmware/kernels")
-install(FILES "${kernels}/info.hpp" "${kernels}/sdk.hpp" "${kernels}/vector.hpp"
+install(FILES "${kernels}/info.hpp" "${kernels}/region_map.hpp" "${kernels}/sdk.hpp" "${kernels}/vector.hpp"
   DESTINATION ${sdk}/include/firmware/kernels COMPONENT sdk)
 install(FILES "${kernels}/spyre_kernel.hpp" DESTINATION ${sdk}/include COMPONENT sdk)
 foreach(header IN ITEMS dl16 kernel_abi units)
