@@ -54,6 +54,7 @@ inline void store_registers8(void* to, V v) {
 using FixedInt16 = vint16m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 using FixedUint16 = vuint16m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 using FixedInt32 = vint32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
+using FixedInt64 = vint64m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 using FixedFloat32 = vfloat32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 static_assert(sizeof(FixedInt16) == 128, "kernels are compiled for VLEN 1024");
 

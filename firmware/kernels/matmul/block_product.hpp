@@ -141,13 +141,13 @@ class Block {
 
   // Gives the elements that 64 bits can not hold their exact chunk sum.
   void repair(unsigned first_row, unsigned rows, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
-    const std::uint16_t* spread = s_.panel.spread + half * kBlockColumns;
+    const auto& spread = s_.panel.spread[half];
     float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
     for (unsigned row = 0; row < rows; ++row) {
       const std::uint32_t row_spread = s_.group[first_row / kGroupRows].spread[row];
       for (unsigned column = 0; column < kBlockColumns; ++column) {
         if (row_spread <= kRowSpread && row_spread + spread[column] <= kWideSpread) continue;
-        const Element at{rows_.first + first_row + row, sticks_.first + stick, half * kBlockColumns + column};
+        const Element at{rows_.first + first_row + row, sticks_.first + stick, column_of(half, column)};
         sums[row][column] = s_.before[row][column] + exact_dot(at, first_k, depth);
       }
     }
@@ -199,24 +199,38 @@ class Block {
   void keep(unsigned row, unsigned stick) {
     constexpr std::int32_t kNan = 0x7FC00000;  // what an addition with it gives, too
     constexpr std::size_t vl = kVector32;
-    const vint16m1_t lanes = __riscv_vreinterpret_v_u16m1_i16m1(nan_lanes(row, stick));
-    const vint32m2_t nan = __riscv_vsext_vf2_i32m2(lanes, kVector16);
+    alignas(wire::kStickBytes) std::uint16_t lanes[kLanes];
+    alignas(wire::kStickBytes) std::int32_t mine[kBlockColumns];
+    store_register(lanes, nan_lanes(row, stick));
     for (unsigned half = 0; half < kHalves; ++half) {
-      const vint32m1_t mine = half == 0 ? __riscv_vget_v_i32m2_i32m1(nan, 0) : __riscv_vget_v_i32m2_i32m1(nan, 1);
+      for (unsigned i = 0; i < kBlockColumns; ++i) mine[i] = lanes[column_of(half, i)] != 0 ? -1 : 0;
+      const vint32m1_t nan = load_words(mine);
       const vint32m1_t numbers =
-          __riscv_vand_vv_i32m1(load_words(s_.sums[stick][half][row]), __riscv_vxor_vx_i32m1(mine, -1, vl), vl);
+          __riscv_vand_vv_i32m1(load_words(s_.sums[stick][half][row]), __riscv_vxor_vx_i32m1(nan, -1, vl), vl);
       store_register(p_.kept(rows_.first + row, sticks_.first + stick, half),
-                     __riscv_vor_vv_i32m1(numbers, __riscv_vand_vx_i32m1(mine, kNan, vl), vl));
+                     __riscv_vor_vv_i32m1(numbers, __riscv_vand_vx_i32m1(nan, kNan, vl), vl));
     }
   }
 
-  void store(unsigned row, unsigned stick) {
+  // The codes of all columns in their order: a half has the even or the odd ones (column_of()).
+  vuint16m1_t codes_of(unsigned row, unsigned stick) const {
     const auto& sums = s_.sums[stick];
-    const vint32m2_t both = __riscv_vcreate_v_i32m1_i32m2(rounded(sums[0][row]), rounded(sums[1][row]));
+    const vint32m1_t odd = __riscv_vsll_vx_i32m1(rounded(sums[1][row]), 16, kVector32);
+    const vint32m1_t pairs = __riscv_vor_vv_i32m1(rounded(sums[0][row]), odd, kVector32);
+    alignas(wire::kStickBytes) std::uint32_t pair[kVector32];
+    store_register(pair, pairs);
+    const auto widened = [](const std::uint32_t* from) {
+      return __riscv_vzext_vf2_u64m1(__riscv_vle32_v_u32mf2(from, kVector64), kVector64);
+    };
+    const vuint64m1_t low = widened(pair);
+    const vuint64m1_t high = __riscv_vsll_vx_u64m1(widened(pair + kVector64), 32, kVector64);
+    return __riscv_vreinterpret_v_u64m1_u16m1(__riscv_vor_vv_u64m1(low, high, kVector64));
+  }
+
+  void store(unsigned row, unsigned stick) {
     constexpr std::size_t vl = kVector16;
-    vuint16m1_t codes = __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vnsra_wx_i16m1(both, 0, vl));
     const vuint16m1_t nan = nan_lanes(row, stick);
-    codes = __riscv_vand_vv_u16m1(codes, __riscv_vxor_vx_u16m1(nan, 0xFFFF, vl), vl);
+    vuint16m1_t codes = __riscv_vand_vv_u16m1(codes_of(row, stick), __riscv_vxor_vx_u16m1(nan, 0xFFFF, vl), vl);
     codes = __riscv_vor_vv_u16m1(codes, __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, vl), vl);
     codes = __riscv_vand_vv_u16m1(codes, load_stick(s_.mask_n[stick].lane), vl);
     p_.store(rows_.first + row, sticks_.first + stick, codes);

@@ -37,6 +37,49 @@ std::int64_t minus_products(vint32m1_t x, vint32m1_t y) {
   return -__riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(__riscv_vadd_vv_i64m1(low, high, vl), zero, vl));
 }
 
+// A row of 64 columns as 64-bit integers; column 4 i + n is lane i of part n.
+struct WideRow {
+  FixedInt64 part0;
+  FixedInt64 part1;
+  FixedInt64 part2;
+  FixedInt64 part3;
+
+  void store(std::int64_t* half0, std::int64_t* half1) const {
+    store_register<vint64m1_t>(half0, part0);
+    store_register<vint64m1_t>(half0 + kVector64, part2);
+    store_register<vint64m1_t>(half1, part1);
+    store_register<vint64m1_t>(half1 + kVector64, part3);
+  }
+  void subtract_product(const WideRow& a, const WideRow& b) {
+    constexpr std::size_t vl = kVector64;
+    part0 = __riscv_vsub_vv_i64m1(part0, __riscv_vmul_vv_i64m1(a.part0, b.part0, vl), vl);
+    part1 = __riscv_vsub_vv_i64m1(part1, __riscv_vmul_vv_i64m1(a.part1, b.part1, vl), vl);
+    part2 = __riscv_vsub_vv_i64m1(part2, __riscv_vmul_vv_i64m1(a.part2, b.part2, vl), vl);
+    part3 = __riscv_vsub_vv_i64m1(part3, __riscv_vmul_vv_i64m1(a.part3, b.part3, vl), vl);
+  }
+};
+
+// Each column in units of its exponent `low`. No arithmetic shift of 64-bit lanes, which is a helper on some hosts: the
+// significands are made positive before they come apart, and negative again afterwards. Shifts look at the low six bits
+// of a distance only, and a zero stays zero.
+WideRow wide_row(vuint16m1_t stick, vuint16m1_t low) {
+  constexpr std::size_t vl = kVector64;
+  constexpr std::uint16_t kBias = 0x8000;
+  const Decoded d = decode(stick);
+  const vuint64m1_t significands = __riscv_vreinterpret_v_u16m1_u64m1(
+      __riscv_vxor_vx_u16m1(__riscv_vreinterpret_v_i16m1_u16m1(d.significand), kBias, kVector16));
+  const vuint64m1_t distance = __riscv_vreinterpret_v_u16m1_u64m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
+  const auto value = [](vuint64m1_t biased, vuint64m1_t shift) {
+    const vint64m1_t significand = __riscv_vreinterpret_v_u64m1_i64m1(biased);
+    return __riscv_vsll_vv_i64m1(__riscv_vadd_vx_i64m1(significand, -std::int64_t{kBias}, vl), shift, vl);
+  };
+  const auto lane = [&](unsigned n) {
+    return __riscv_vsrl_vx_u64m1(__riscv_vsll_vx_u64m1(significands, 48 - 16 * n, vl), 48, vl);
+  };
+  const auto shift = [&](unsigned n) { return __riscv_vsrl_vx_u64m1(distance, 16 * n, vl); };
+  return {value(lane(0), distance), value(lane(1), shift(1)), value(lane(2), shift(2)), value(lane(3), shift(3))};
+}
+
 }  // namespace
 
 void LaneMask::set(std::uint64_t count) {
@@ -114,54 +157,57 @@ void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, cons
   const vuint16m1_t empty =
       __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(low), 15, kVector16));
   low = __riscv_vand_vv_u16m1(low, inverted(empty), kVector16);
-  store_register(spread, __riscv_vsub_vv_u16m1(high, low, kVector16));
-  for (unsigned half = 0; half < kHalves; ++half) {
-    const std::uint16_t* from = spread + half * kBlockColumns;
-    largest_spread[half] = *std::max_element(from, from + kBlockColumns);
-  }
-  const vint32m2_t low32 = __riscv_vreinterpret_v_u32m2_i32m2(__riscv_vzext_vf2_u32m2(low, kVector16));
-  store_registers2(exponent,
-                   __riscv_vsll_vx_i32m2(__riscv_vadd_vx_i32m2(low32, kUnitProduct, kVector16), 23, kVector16));
-  const bool also_narrow = std::min(largest_spread[0], largest_spread[1]) <= kNarrowSpread;
-  for (unsigned k = 0; k < depth; ++k) convert(k, masked(sticks[k], mask), low, also_narrow);
-  for (unsigned k = depth; k < kChunk; ++k) convert(k, splat(0), low, also_narrow);
-  sum_terms();
-}
+  set_exponents(low, high);
 
-void ColumnPanel::sum_terms() {
-  constexpr std::size_t vl = kVector64;
-  for (unsigned part = 0; part < 2 * kHalves; ++part) {
-    const unsigned half = part / 2;
-    const unsigned first = part % 2 * kVector64;
-    vint64m1_t sum = __riscv_vmv_v_x_i64m1(0, vl);
-    for (unsigned k = 0; k < kChunk; k += 2) {
-      const vint64m1_t product =
-          __riscv_vmul_vv_i64m1(load_doubles(&wide[half][k][first]), load_doubles(&wide[half][k + 1][first]), vl);
-      sum = __riscv_vsub_vv_i64m1(sum, product, vl);
-    }
-    store_register(&wide_term[half][first], sum);
+  const auto row = [&](unsigned k) { return k < depth ? masked(sticks[k], mask) : splat(0); };
+  const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
+  WideRow terms{zero, zero, zero, zero};
+  for (unsigned k = 0; k < kChunk; k += 2) {
+    const WideRow first = wide_row(row(k), low);
+    const WideRow second = wide_row(row(k + 1), low);
+    first.store(wide[0][k], wide[1][k]);
+    second.store(wide[0][k + 1], wide[1][k + 1]);
+    terms.subtract_product(first, second);
   }
+  terms.store(wide_term[0], wide_term[1]);
   // The narrow values are the same integers, so their terms are these modulo 2^32.
   for (unsigned half = 0; half < kHalves; ++half) {
-    for (unsigned column = 0; column < kBlockColumns; ++column) {
-      narrow_term[half][column] = static_cast<std::int32_t>(wide_term[half][column]);
+    for (unsigned i = 0; i < kBlockColumns; ++i) narrow_term[half][i] = static_cast<std::int32_t>(wide_term[half][i]);
+  }
+  if (std::min(largest_spread[0], largest_spread[1]) > kNarrowSpread) return;
+  for (unsigned k = 0; k < kChunk; ++k) store_narrow(k, row(k), low);
+}
+
+void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high) {
+  alignas(wire::kStickBytes) std::uint16_t lows[kLanes];
+  alignas(wire::kStickBytes) std::uint16_t spreads[kLanes];
+  store_register(lows, low);
+  store_register(spreads, __riscv_vsub_vv_u16m1(high, low, kVector16));
+  for (unsigned half = 0; half < kHalves; ++half) {
+    largest_spread[half] = 0;
+    for (unsigned i = 0; i < kBlockColumns; ++i) {
+      const unsigned column = column_of(half, i);
+      exponent[half][i] = (std::int32_t{lows[column]} + kUnitProduct) * (1 << 23);
+      spread[half][i] = spreads[column];
+      largest_spread[half] = std::max<std::uint32_t>(largest_spread[half], spreads[column]);
     }
   }
 }
 
-void ColumnPanel::convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow) {
+void ColumnPanel::store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low) {
+  constexpr std::size_t vl = kVector32;
   const Decoded d = decode(stick);
-  const vuint16m1_t shift =
-      __riscv_vand_vv_u16m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16), d.counts, kVector16);
-  const vint64m4_t wide_value = __riscv_vsll_vv_i64m4(__riscv_vsext_vf4_i64m4(d.significand, kVector16),
-                                                      __riscv_vzext_vf4_u64m4(shift, kVector16), kVector16);
-  store_registers2(wide[0][k], __riscv_vget_v_i64m4_i64m2(wide_value, 0));
-  store_registers2(wide[1][k], __riscv_vget_v_i64m4_i64m2(wide_value, 1));
-  if (!also_narrow) return;
-  const vint32m2_t narrow_value = __riscv_vsll_vv_i32m2(__riscv_vsext_vf2_i32m2(d.significand, kVector16),
-                                                        __riscv_vzext_vf2_u32m2(shift, kVector16), kVector16);
-  store_register(narrow[0][k], __riscv_vget_v_i32m2_i32m1(narrow_value, 0));
-  store_register(narrow[1][k], __riscv_vget_v_i32m2_i32m1(narrow_value, 1));
+  const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
+  const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(d.significand);
+  const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, vl), 16, vl);
+  const vint32m1_t odd = __riscv_vsra_vx_i32m1(pair, 16, vl);
+  const auto store = [](std::int32_t* to, vint32m1_t values) {
+    const vint64m1_t both = __riscv_vreinterpret_v_i32m1_i64m1(values);
+    __riscv_vse32_v_i32mf2(to, __riscv_vnsra_wx_i32mf2(both, 0, kVector64), kVector64);
+    __riscv_vse32_v_i32mf2(to + kVector64, __riscv_vnsra_wx_i32mf2(both, 32, kVector64), kVector64);
+  };
+  store(narrow[0][k], __riscv_vsll_vv_i32m1(even, shift, vl));
+  store(narrow[1][k], __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl));
 }
 
 }  // namespace kernel::matmul

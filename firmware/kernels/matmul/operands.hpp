@@ -36,14 +36,22 @@ struct alignas(wire::kStickBytes) RowGroup {
   void clear_row(unsigned row);
 };
 
-// 64 columns of B: one stick column.
+// Where the columns of a stick are in the two halves of a panel, and in the sums: a half has the even columns or the
+// odd ones, first every other one of them, then the rest. This is how 64-bit lanes come apart without helpers of the
+// emulator.
+constexpr unsigned column_of(unsigned half, unsigned place) {
+  constexpr unsigned kPlaces = kBlockColumns / 2;
+  return place % kPlaces * 4 + place / kPlaces * 2 + half;
+}
+
+// 64 columns of B: one stick column; everything but `nan` in the order of column_of().
 struct alignas(wire::kStickBytes) ColumnPanel {
   std::int64_t wide[kHalves][kChunk][kBlockColumns];
   std::int32_t narrow[kHalves][kChunk][kBlockColumns];  // filled only in halves of small spread
   std::int64_t wide_term[kHalves][kBlockColumns];
   std::int32_t narrow_term[kHalves][kBlockColumns];
   std::int32_t exponent[kHalves][kBlockColumns];
-  std::uint16_t spread[kHalves * kBlockColumns];
+  std::uint16_t spread[kHalves][kBlockColumns];
   std::uint32_t largest_spread[kHalves];
 
   // Stick i holds 64 columns of row i, `depth` rows; what is missing to 64 is zero. `nan` collects columns that hold a
@@ -51,8 +59,8 @@ struct alignas(wire::kStickBytes) ColumnPanel {
   void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
 
  private:
-  void convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow);
-  void sum_terms();
+  void set_exponents(vuint16m1_t low, vuint16m1_t high);
+  void store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low);
 };
 
 }  // namespace kernel::matmul
