@@ -78,6 +78,19 @@ inline Halves in_units(vuint16m1_t stick, vuint16m1_t low) {
           __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, words), words)};
 }
 
+// 64-bit lanes summed, modulo 2^64.
+inline std::int64_t sum_of_lanes(vint64m1_t v) {
+  return __riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(v, __riscv_vmv_v_x_i64m1(0, kVector64), kVector64));
+}
+
+// Of all elements of a stick. The low half of a sum of 64-bit lanes is right whatever the upper halves hold.
+inline std::int32_t sum_of(const Halves& halves) {
+  const vuint64m1_t pairs = __riscv_vreinterpret_v_i64m1_u64m1(
+      __riscv_vreinterpret_v_i32m1_i64m1(__riscv_vadd_vv_i32m1(halves.even, halves.odd, kVector32)));
+  const vuint64m1_t folded = __riscv_vadd_vv_u64m1(pairs, __riscv_vsrl_vx_u64m1(pairs, 32, kVector64), kVector64);
+  return static_cast<std::int32_t>(sum_of_lanes(__riscv_vreinterpret_v_u64m1_i64m1(folded)));
+}
+
 // Integers in units, rounded once to fp32. `exponent`: of the unit, in the place of an fp32 exponent.
 inline vfloat32m1_t to_fp32(vint32m1_t units, vint32m1_t exponent) {
   constexpr std::size_t vl = kVector32;

@@ -20,19 +20,17 @@ struct Memory {
 
 double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
-std::int64_t sum_of(vint64m1_t v) {
-  return __riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(v, __riscv_vmv_v_x_i64m1(0, kVector64), kVector64));
+// Squares of 32-bit lanes, added in pairs to 64 bits. Magnitudes come apart with logical shifts: the arithmetic one is
+// a helper on some hosts.
+vuint64m1_t squares_of(vint32m1_t v) {
+  constexpr std::size_t vl = kVector64;
+  const vint32m1_t sign = __riscv_vsra_vx_i32m1(v, 31, kVector32);
+  const vint32m1_t magnitude = __riscv_vsub_vv_i32m1(__riscv_vxor_vv_i32m1(v, sign, kVector32), sign, kVector32);
+  const vuint64m1_t pairs = __riscv_vreinterpret_v_i64m1_u64m1(__riscv_vreinterpret_v_i32m1_i64m1(magnitude));
+  const vuint64m1_t lower = __riscv_vand_vx_u64m1(pairs, 0xFFFFFFFF, vl);
+  const vuint64m1_t upper = __riscv_vsrl_vx_u64m1(pairs, 32, vl);
+  return __riscv_vadd_vv_u64m1(__riscv_vmul_vv_u64m1(lower, lower, vl), __riscv_vmul_vv_u64m1(upper, upper, vl), vl);
 }
-
-// 32-bit lanes as 64-bit ones: the lower of each pair, and the upper.
-vint64m1_t lower(vint32m1_t v) {
-  return __riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(__riscv_vreinterpret_v_i32m1_i64m1(v), 32, kVector64), 32,
-                               kVector64);
-}
-vint64m1_t upper(vint32m1_t v) { return __riscv_vsra_vx_i64m1(__riscv_vreinterpret_v_i32m1_i64m1(v), 32, kVector64); }
-
-vint64m1_t added(vint64m1_t a, vint64m1_t b) { return __riscv_vadd_vv_i64m1(a, b, kVector64); }
-vint64m1_t square(vint64m1_t v) { return __riscv_vmul_vv_i64m1(v, v, kVector64); }
 
 class Dl16Moments {
  public:
@@ -82,14 +80,10 @@ class Dl16Moments {
 
   // A value is below 2^(10 + kSpread) in magnitude, so that 64 squares are below 2^56.
   static void add_units(const Halves& halves, int low, Moments& sums) {
-    const vint64m1_t a = lower(halves.even);
-    const vint64m1_t b = upper(halves.even);
-    const vint64m1_t c = lower(halves.odd);
-    const vint64m1_t d = upper(halves.odd);
-    const std::int64_t sum = sum_of(added(added(a, b), added(c, d)));
-    const std::int64_t squares = sum_of(added(added(square(a), square(b)), added(square(c), square(d))));
+    const vuint64m1_t all = __riscv_vadd_vv_u64m1(squares_of(halves.even), squares_of(halves.odd), kVector64);
+    const std::int64_t squares = sum_of_lanes(__riscv_vreinterpret_v_u64m1_i64m1(all));
     const double unit = power_of_two(low + wire::kDl16UnitExponent);
-    sums.mean += static_cast<double>(sum) * unit;
+    sums.mean += static_cast<double>(sum_of(halves)) * unit;
     sums.square += static_cast<double>(squares) * (unit * unit);
   }
 

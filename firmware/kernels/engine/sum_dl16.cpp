@@ -195,14 +195,7 @@ vuint16m1_t Sums::masked_stick(unsigned i, std::uint64_t offset, bool masked) co
 }
 
 void Sums::sum_line(unsigned i, vuint16m1_t stick, vuint16m1_t low, unsigned exponent) {
-  const Halves halves = in_units(stick, low);
-  const vint64m1_t pairs =
-      __riscv_vreinterpret_v_i32m1_i64m1(__riscv_vadd_vv_i32m1(halves.even, halves.odd, kVector32));
-  // The low half of a sum of 64-bit lanes is right whatever the upper halves hold.
-  const vint64m1_t folded = __riscv_vadd_vv_i64m1(pairs, __riscv_vsra_vx_i64m1(pairs, 32, kVector64), kVector64);
-  const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
-  m_.units[i] =
-      static_cast<std::int32_t>(__riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(folded, zero, kVector64)));
+  m_.units[i] = sum_of(in_units(stick, low));
   m_.exponent[i] = fp32_exponent(exponent);
 }
 
