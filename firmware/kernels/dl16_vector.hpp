@@ -202,8 +202,4 @@ inline W from_fp32(W bits) {
   return __riscv_vor_vv_i32m1(code, __riscv_vand_vx_i32m1(nan, wire::kDl16Nan, wide), wide);
 }
 
-// Of a stick, seen in 32-bit lanes.
-inline W even_codes(W stick) { return __riscv_vand_vx_i32m1(stick, 0xFFFF, wide); }
-inline W odd_codes(W stick) { return unsigned_shift_right(stick, 16); }
-
 }  // namespace kernel::dl16

@@ -94,9 +94,13 @@ W normalized(W x, float mean, W scale, W weight, W bias) {
   return __riscv_vreinterpret_v_f32m1_i32m1(value);
 }
 
+W even_codes(W stick) { return __riscv_vand_vx_i32m1(stick, 0xFFFF, vl); }
+W odd_codes(W stick) { return dl16::unsigned_shift_right(stick, 16); }
+
 // Of sticks of DL16: the even lanes, then the odd ones.
 W normalized_dl16(W x, float mean, W scale, W weight, W bias) {
-  using namespace dl16;
+  using dl16::from_fp32;
+  using dl16::to_fp32;
   const W even = normalized(to_fp32(even_codes(x)), mean, to_fp32(even_codes(scale)), to_fp32(even_codes(weight)),
                             to_fp32(even_codes(bias)));
   const W odd = normalized(to_fp32(odd_codes(x)), mean, to_fp32(odd_codes(scale)), to_fp32(odd_codes(weight)),
