@@ -15,9 +15,10 @@ namespace {
 
 using fuzz::require;
 using namespace wire::program;
+using wire::kStickBytes;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;      // of all memory of a launch
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 15;  // that operations visit, loops counted
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;     // of all memory of a launch
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 16;  // that operations compute, loops and pad lanes counted
 
 struct Case {
   std::vector<std::byte> program;
@@ -41,7 +42,7 @@ Case case_of(fuzz::Input& input) {
     const auto bytes = input.rest();
     return {{bytes.begin(), bytes.end()}, {}};
   }
-  svp::test::ProgramLimits limits{.opcodes = {opcodes[input.below(opcodes.size())]}, .positions = 512};
+  svp::test::ProgramLimits limits{.opcodes = {opcodes[input.below(opcodes.size())]}, .positions = 128};
   limits.loops = (flags & 1) != 0;
   limits.workspace = (flags & 2) != 0;
   limits.operations = 1 + (flags >> 2 & 1);
@@ -69,13 +70,18 @@ T copy_of(const std::vector<std::byte>& program, std::uint64_t at) {
 }
 
 // Of a program that passed. Saturates.
-std::uint64_t visited_positions(const std::vector<std::byte>& program, const Header& header) {
+std::uint64_t computed_elements(const std::vector<std::byte>& program, const Header& header) {
   std::uint64_t sum = 0;
   std::vector<std::uint64_t> times{1};
   for (std::uint32_t i = 0; i < header.operation_count; ++i) {
     const auto operation = copy_of<Operation>(program, header.operations_offset + i * sizeof(Operation));
     std::uint64_t positions = times.back();
     for (unsigned d = 0; d < operation.rank; ++d) positions = plus_product(0, positions, operation.extent[d]);
+    if (operation.operand_count != 0) {  // of a short stick all lanes are written
+      const std::uint8_t stick_dim = operation.operand[operation.operand_count - 1].stick_dim;
+      const std::uint64_t filled = stick_dim == kNoDimension ? 1 : operation.extent[stick_dim];
+      positions = plus_product(0, positions, (filled + kStickBytes - 1) / filled);
+    }
     sum = plus_product(sum, positions, 1);
     if (operation.opcode == Opcode::LoopBegin) times.push_back(positions);
     if (operation.opcode == Opcode::LoopEnd) times.pop_back();
@@ -113,7 +119,7 @@ void execute(const Case& it, const Header& header) {
     entries.push_back(copy_of<Argument>(it.program, header.arguments_offset + i * sizeof(Argument)));
     bytes = plus_product(bytes, entries.back().bytes, 1);
   }
-  if (bytes > kMostBytes || visited_positions(it.program, header) > kMostPositions) return;
+  if (bytes > kMostBytes || computed_elements(it.program, header) > kMostElements) return;
   std::vector<std::vector<std::byte>> arguments;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     arguments.push_back(i < it.contents.size() ? it.contents[i] : std::vector<std::byte>{});
