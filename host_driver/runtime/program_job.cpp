@@ -15,6 +15,7 @@ std::uint64_t sticks_of(std::uint64_t bytes) { return std::max<std::uint64_t>(by
 
 std::vector<std::uint64_t> operand_sticks(const DeviceProgram& program) {
   std::vector<std::uint64_t> sticks{sticks_of(program.bytes().size())};
+  sticks.reserve(program.arguments().size() + 2);
   for (const wire::program::Argument& argument : program.arguments()) sticks.push_back(sticks_of(argument.bytes));
   if (program.workspace_bytes() != 0) sticks.push_back(sticks_of(program.workspace_bytes()));
   return sticks;
@@ -63,6 +64,7 @@ void Job::make_program_plan(const ProgramOptions& options) {
                    DeviceCompute{.expected_input_shapes = {shapes.begin(), shapes.end()},
                                  .core_mask = options.core_mask,
                                  .budget_slices = options.budget_slices}});
+  extents_.reserve(shapes.size());
   for (const Shape& shape : shapes) extents_.push_back(shape[0]);
   worth_all_cores_ = device_program_->most_points() >= static_cast<std::uint64_t>(kPointsWorthAllCores);
 }

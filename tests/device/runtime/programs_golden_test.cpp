@@ -38,6 +38,7 @@ class ProgramsGolden : public test::ProgramCard {
   }
   std::vector<Argument> place(const test::RandomProgram& made) {
     std::vector<Argument> arguments;
+    arguments.reserve(made.arguments.size());
     for (const Bytes& content : made.arguments) {
       arguments.push_back(Argument::raw(content.empty() ? room(wire::kStickBytes) : holding(content)));
     }
