@@ -126,16 +126,18 @@ TEST_F(EngineMatmul, ScratchpadOperandsEqualGolden) {
   Program made;
   made.header.slices = 8;
   made.header.scratchpad_bytes = 64 * 1024;
-  const auto copy_between = [&](bool into, const Layout& layout, std::uint64_t offset, Access access) {
-    program::Operation copy = operation_of(Opcode::Copy, {24, 128, 256});
+  // The result lacks k and has copies in its place: the argument gets one behind the other.
+  const auto copy_between = [&](bool into, const Layout& layout, std::uint64_t offset, std::uint32_t k_or_copies) {
+    program::Operation copy = operation_of(Opcode::Copy, {24, 128, k_or_copies});
     Layout dense = layout;
     std::ranges::fill(dense.split, std::uint8_t{1});
     std::ranges::fill(dense.split_stride, std::uint8_t{0});
-    if (into) add_argument(made, copy, dense, access, random_);
+    if (!into) dense.order = {kM, kN, kK};
+    if (into) add_argument(made, copy, dense, Access::Read, random_);
     add_operand(copy, layout);
     copy.operand[copy.operand_count - 1].base = program::Base::Scratchpad;
     copy.operand[copy.operand_count - 1].offset = offset;
-    if (!into) add_argument(made, copy, dense, access, random_);
+    if (!into) add_argument(made, copy, dense, Access::Write, random_);
     made.operations.push_back(copy);
   };
   Layouts layouts;
@@ -150,8 +152,8 @@ TEST_F(EngineMatmul, ScratchpadOperandsEqualGolden) {
   split(layouts.out, kM, 2, 2);
   split(layouts.out, kN, 2, 4);
   split(layouts.out, kK, 2, 1);  // copies
-  copy_between(true, layouts.left, 0, Access::Read);
-  copy_between(true, layouts.right, 16384, Access::Read);
+  copy_between(true, layouts.left, 0, 256);
+  copy_between(true, layouts.right, 16384, 256);
   program::Operation operation = operation_of(Opcode::MatMul, {24, 128, 256});
   operation.reduced = 1u << kK;
   std::uint64_t offset = 0;
@@ -162,7 +164,7 @@ TEST_F(EngineMatmul, ScratchpadOperandsEqualGolden) {
     offset += 16384;
   }
   made.operations.push_back(operation);
-  copy_between(false, layouts.out, 32768, Access::Write);
+  copy_between(false, layouts.out, 32768, 2);
   expect_golden(made, filled_arguments(made, 20, 36));
 }
 

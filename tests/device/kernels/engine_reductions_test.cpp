@@ -106,6 +106,30 @@ TEST_F(EngineReductions, MaskedPositionsTakeNoPart) {
   }
 }
 
+TEST_F(EngineReductions, AllCopiesOfAResultAreWritten) {
+  for (const Opcode opcode : {Opcode::Sum, Opcode::Max, Opcode::Prod}) {
+    Program made;
+    made.header.slices = 4;
+    made.header.scratchpad_bytes = 70 * wire::kStickBytes;
+    program::Operation operation = operation_of(opcode, {64, 70});
+    operation.reduced = 1;
+    add_argument(made, operation, {.stick_dim = 0, .order = {1, 0}}, Access::Read, random_);
+    Layout result{.order = {1}};
+    result.split[0] = 4;
+    result.split_stride[0] = 1;
+    add_operand(operation, result);
+    operation.operand[1].base = program::Base::Scratchpad;
+    made.operations.push_back(operation);
+    program::Operation copy = operation_of(Opcode::Copy, {4, 70});
+    add_operand(copy, result);
+    copy.operand[0].base = program::Base::Scratchpad;
+    add_argument(made, copy, {.order = {0, 1}}, Access::Write, random_);
+    made.operations.push_back(copy);
+    SCOPED_TRACE(static_cast<int>(opcode));
+    expect_golden(made, filled_arguments(made, 20, 40));
+  }
+}
+
 TEST_F(EngineReductions, EveryExponentSpreadEqualsGolden) {
   const Case along{.extents = {35, 130}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}};
   const Case across{.extents = {130, 70}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = {}};
