@@ -69,6 +69,7 @@ void launch_all(FlexStream& stream, const ExecutionPlan& plan,
   if (jobs.empty()) return;
   std::vector<Arguments> rooms(jobs.size());
   std::vector<LaunchRequest> requests;
+  requests.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) requests.push_back({&jobs[i], arguments_of(i, rooms[i]), options});
   stream.Launch(requests);
 }
