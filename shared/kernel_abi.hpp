@@ -90,8 +90,8 @@ enum class KernelCall : std::uint64_t {
   TraceMark = 2,  // a0 = value, kept with the launch's record
 };
 
-// What a kernel is at: a value that it keeps in register s11, with this mark in its upper 16 bits. When the kernel faults
-// or its watchdog ends it, the fault record's `argument` is that value; without the mark it is 0.
+// What a kernel is at: a value that it keeps in register s11, with this mark in its upper 16 bits. When the kernel
+// faults or its watchdog ends it, the fault record's `argument` is that value; without the mark it is 0.
 inline constexpr std::uint64_t kProgressMark = 0x5047;
 inline constexpr unsigned kProgressShift = 48;
 constexpr std::uint64_t to_progress(std::uint32_t number) { return kProgressMark << kProgressShift | number; }

@@ -20,7 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A logit may be off by so much of the largest one of its token: DL16 has ten bits, and the errors of the layers add up.
+// A logit may be off by so much of the largest one of its token: DL16 has ten bits, and the errors of the layers add
+// up.
 constexpr double kLogitBound = 0.05;
 
 struct TransformerRun {

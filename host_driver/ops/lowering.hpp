@@ -34,7 +34,8 @@ struct Lowered {
 // engine can not walk ("input 0", … in its message).
 Lowered lower(const Request& request);
 
-// What the parts of the lowering share: the values of one program, and how they get into a form that an operation takes.
+// What the parts of the lowering share: the values of one program, and how they get into a form that an operation
+// takes.
 class Lowering {
  public:
   explicit Lowering(const Request& request);

@@ -78,8 +78,8 @@ struct OperationParts {
 
 class ProgramWriter {
  public:
-  // Throws CopyNeeded for a view that no strides describe; for one that is written also when it shares sticks with other
-  // elements of its tensor.
+  // Throws CopyNeeded for a view that no strides describe; for one that is written also when it shares sticks with
+  // other elements of its tensor.
   Value argument(const TensorForm& form, program::Access access);
   // Undefined contents, one launch's own.
   Value pool(const TensorForm& form);

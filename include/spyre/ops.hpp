@@ -7,8 +7,8 @@
 //
 // Tensors: float16, bfloat16 and bool, which are DL16 on the card, and float32 as DL16 or FP32, in any layout; views
 // without a copy where whole sticks allow it, others through a copy on the card (Context::contiguous()). Shapes are
-// repeated as in PyTorch. A result is a new tensor, row-major in default layout, unless Options::out says where it goes.
-// How exact each operation is: docs/numerics.md, operations().
+// repeated as in PyTorch. A result is a new tensor, row-major in default layout, unless Options::out says where it
+// goes. How exact each operation is: docs/numerics.md, operations().
 //
 // All throw InvalidArgument naming what does not fit ("shape", "dtype", "dim", …), OutOfMemory, and what
 // SpyreStream::Launch throws; nothing was launched then. Thread-safe as SpyreStream is.

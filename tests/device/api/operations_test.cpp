@@ -28,7 +28,7 @@ class ApiOperations : public ApiCard {
   static std::vector<float> back(const SpyreTensor& from) {
     const spyre::HostShape shape = spyre::HostShape::contiguous(DataType::Float32, from.shape());
     std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
-    context().copy({shape, std::as_writable_bytes(std::span(values))}, from).wait();
+    context().to_host(from, {shape, std::as_writable_bytes(std::span(values))});
     return values;
   }
 };
