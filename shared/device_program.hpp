@@ -143,7 +143,7 @@ enum class Opcode : std::uint16_t {
   LoopEnd = 2,
 
   Copy = 0x10,        // the same stick dimension, or none; changes the format when the operands' differ
-  Restickify = 0x11,  // different stick dimensions, formats of the same size
+  Restickify = 0x11,  // different stick dimensions (one may have none), formats of the same size
   Dl16ToFp32 = 0x12,  // staggered lanes (docs/device-programs.md)
   Fp32ToDl16 = 0x13,
   Dl16ToFp8 = 0x14,

@@ -259,15 +259,6 @@ TEST_F(EngineExecution, EachKindOfWrongProgramIsRefusedByItsName) {
   }
 }
 
-TEST_F(EngineExecution, OperationsWithoutAFamilyAreUnsupported) {
-  OneOperation made(Opcode::Exp, {64});
-  made.add(Format::Fp32, {0}, 0, Access::Read);
-  made.add(Format::Fp32, {0}, 0, Access::Write);
-  std::vector<Bytes> arguments = made.arguments;
-  const RunResult result = launch(made.program(), arguments, 0);
-  EXPECT_EQ(describe(result.status), describe({Where::Unsupported, program::kNoOperand, 0}));
-}
-
 TEST_F(EngineExecution, AWrongCorrectionIsRefused) {
   OneOperation made(Opcode::Copy, {64});
   made.add(Format::Fp32, {0}, 0, Access::Read);

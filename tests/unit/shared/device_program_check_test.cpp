@@ -505,13 +505,17 @@ struct Dense {
   }
 };
 
-TEST(DeviceProgramCheck, RestickifyHasTwoStickDimensions) {
+TEST(DeviceProgramCheck, RestickifyChangesTheStickDimension) {
   const Dense op(Opcode::Restickify, {70, 80}, {{Format::Dl16, {0, 1}, 1}, {Format::Int16, {1, 0}, 0}});
   EXPECT_TRUE(op.after([](Operation&) {}).ok());
   EXPECT_EQ(op.after([](Operation& o) { o.operand[1].stick_dim = 1; }), (Refusal{Where::StickDim, 0, 0}));
-  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].stick_dim = kNoDimension; }), (Refusal{Where::StickDim, 0, 0}));
   EXPECT_EQ(op.after([](Operation& o) { o.operand[1].format = Format::Fp32; }), (Refusal{Where::Format, 1, 0}));
-  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].present = 2, o.operand[0].stride[0] = 0; }),
+  // From one element in each stick, and of one that is repeated.
+  EXPECT_TRUE(op.after([](Operation& o) { o.operand[0].stick_dim = kNoDimension; }).ok());
+  EXPECT_TRUE(op.after([](Operation& o) { o.operand[0].present = 2, o.operand[0].stride[0] = 0; }).ok());
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].stick_dim = o.operand[1].stick_dim = kNoDimension; }),
+            (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[1].present = 1, o.operand[1].stride[1] = 0; }),
             (Refusal{Where::Present, 0, 0}));
 }
 

@@ -39,7 +39,8 @@ OpenedDevice open_device(int index) {
     options.device_index = static_cast<std::size_t>(index);
   }
   std::shared_ptr<svp::Context> context = svp::Context::open(std::move(options));
-  return {context, &context->runtime(), context->device_name(), [context] { return context->engine(); }};
+  // The owner alone keeps the device: it is closed when the owner is given up.
+  return {context, &context->runtime(), context->device_name(), [inside = context.get()] { return inside->engine(); }};
 }
 
 }  // namespace flex::detail

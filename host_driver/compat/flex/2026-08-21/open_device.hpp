@@ -15,7 +15,8 @@ struct OpenedDevice {
   std::shared_ptr<void> owner;  // of the runtime
   svp::Runtime* runtime = nullptr;
   std::string name;
-  // What executes device programs. Throws svp::Error: it is not installed. Empty: no harts run kernels.
+  // What executes device programs; called while there is an owner. Throws svp::Error: it is not installed. Empty: no
+  // harts run kernels.
   std::function<std::shared_ptr<const svp::Kernel>()> engine{};
 };
 
