@@ -31,16 +31,19 @@ void look_up(const std::uint16_t* table, const Rows& rows) {
   }
 }
 
-void evaluate(const Operation& operation, const Rows& rows) {
+void evaluate(const Operation& operation, bool single, const Rows& rows) {
   constexpr unsigned kWordsOfFp32 = wire::kStickBytes / sizeof(std::uint32_t);
   const std::byte* from = rows.in[0];
   std::byte* to = rows.out;
+  // An output with one element in each stick has it in all lanes.
+  const unsigned elements = single ? 1 : kWordsOfFp32;
   for (std::uint64_t n = 0; n < rows.count; ++n) {
     const auto* in = reinterpret_cast<const std::uint32_t*>(from);
     auto* out = reinterpret_cast<std::uint32_t*>(to);
-    for (unsigned w = 0; w < kWordsOfFp32; ++w) {
+    for (unsigned w = 0; w < elements; ++w) {
       out[w] = wire::real::evaluate_fp32(operation.opcode, in[w], operation.constant[0], operation.constant[1]);
     }
+    for (unsigned w = elements; w < kWordsOfFp32; ++w) out[w] = out[0];
     from += rows.in_step[0];
     to += rows.out_step;
   }
@@ -52,7 +55,8 @@ Refusal function(const Work& work) {
   if (work.output().format == program::Format::Fp32) {
     enable_host_float();
     RowWalk walk(work, 1);
-    return walk.for_each([&work](const Rows& rows) { evaluate(work.operation, rows); });
+    const bool single = work.output().stick_dim == program::kNoDimension;
+    return walk.for_each([&work, single](const Rows& rows) { evaluate(work.operation, single, rows); });
   }
   RowWalk walk(work, 1);
   const auto* table = reinterpret_cast<const std::uint16_t*>(work.address(work.operation.operand[1]));
