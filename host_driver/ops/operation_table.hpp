@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of spyre::ops: their names, what they take, which operations of the engine they become, and how exact
-// they are. One table, which the lowering, `spyre ops`, the documentation and the tests read.
+// they are (scripts/compare-torch holds them against PyTorch with these bounds). One table, which the lowering, `spyre
+// ops`, the API and the tests read.
 #pragma once
 
 #include <cstdint>
