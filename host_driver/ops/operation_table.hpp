@@ -68,10 +68,10 @@ enum class Family : std::uint8_t { Movement, Elementwise, Comparison, Function, 
 
 struct OpInfo {
   Op op;
-  const char* name;  // of the command line and of the C++ function
   Family family;
-  unsigned tensors;        // inputs; the most of them for an operation that takes several numbers
   program::Opcode opcode;  // what it becomes; of a chain: its last operation
+  unsigned tensors;        // inputs; the most of them for an operation that takes several numbers
+  const char* name;        // of the command line and of the C++ function
   const char* arguments;   // for people: scalars and integers in order
   // Largest error of a result on DL16 against the exact result rounded to DL16, in units of its last place; 0: exact.
   unsigned ulp;
