@@ -161,10 +161,11 @@ std::size_t judged_bytes(std::span<const std::byte> bytes) {
   return header.data_bytes == 0 ? bytes.size() : header.data_offset;
 }
 
-// A program that asks for more than the launch brings is for the host to refuse.
+// A program that asks for more than the launch brings, or that is not as long as it says, is for the host to refuse.
 bool launch_suffices(const svp::test::RandomProgram& made) {
   program::Header header;
   std::memcpy(&header, made.program.data(), sizeof header);
+  if (header.program_bytes != made.program.size()) return false;
   if (program::workspace_bytes(header) > made.workspace_bytes) return false;
   for (std::size_t i = 0; i < made.arguments.size(); ++i) {
     program::Argument entry;
