@@ -14,13 +14,14 @@
 // The work of a launch is cut into blocks of up to 512 rows by 8 stick columns of C. For each chunk of K a block's part
 // of A becomes integers (once for all its columns), then one stick column of B at a time (once for all its rows), and
 // block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the rows of A pass by. The
-// running fp32 sums stay in the scratchpad until the last chunk.
+// running fp32 sums stay in the scratchpad until the last chunk. A block of few rows has neither (few_rows.hpp).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "firmware/kernels/matmul/exact.hpp"
+#include "firmware/kernels/matmul/few_rows.hpp"
 #include "firmware/kernels/matmul/operands.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "firmware/kernels/vector.hpp"
@@ -29,12 +30,16 @@ namespace kernel::matmul {
 
 inline constexpr unsigned kBlockSticks = 8;
 inline constexpr unsigned kBlockRows = 512;
+// Blocks of no more rows are executed four rows at a time: measured, docs/notes/2026-11-24-matrix-products.md.
+inline constexpr unsigned kMostFewRows = 8;
+inline constexpr unsigned kFewGroups = (kMostFewRows + FewRows::kRows - 1) / FewRows::kRows;
 
 struct alignas(wire::kStickBytes) BlockMemory {
   float sums[kBlockSticks][kHalves][kBlockRows][kBlockColumns];
   float before[kGroupRows][kBlockColumns];
   ColumnPanel panel;
   RowGroup group[kBlockRows / kGroupRows];
+  FewRows few[kFewGroups];
   LaneMask mask_k;
   LaneMask mask_n[kBlockSticks];
   std::uint16_t column_nan[kBlockSticks][kLanes];
@@ -95,8 +100,12 @@ class Block {
 
   void add_chunk(std::uint64_t first_k) {
     const unsigned depth = at_most(p_.k - first_k, kChunk);
-    s_.mask_k.set(depth);
     p_.begin_chunk(first_k, depth);
+    if (rows_.count <= kMostFewRows) {
+      add_chunk_of_few(first_k, depth);
+      return;
+    }
+    s_.mask_k.set(depth);
     for (unsigned row = 0; row < rows_.count; row += kGroupRows) load_rows(row, first_k);
     for (unsigned i = 0; i < sticks_.count; ++i) {
       load_panel(first_k, depth, i);
@@ -113,10 +122,14 @@ class Block {
     s_.group[first_row / kGroupRows].load(sticks, rows, s_.mask_k, s_.row_nan + first_row);
   }
 
-  void load_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
-    const void* sticks[kChunk];
+  void begin_panel(std::uint64_t first_k, unsigned depth, unsigned stick, const void* (&sticks)[kChunk]) {
     p_.begin_panel(first_k, depth, sticks_.first + stick);
     for (unsigned i = 0; i < depth; ++i) sticks[i] = p_.panel(first_k + i, sticks_.first + stick);
+  }
+
+  void load_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
+    const void* sticks[kChunk];
+    begin_panel(first_k, depth, stick, sticks);
     s_.panel.load(sticks, depth, s_.mask_n[stick], s_.column_nan[stick]);
   }
 
@@ -141,14 +154,59 @@ class Block {
 
   // Gives the elements that 64 bits can not hold their exact chunk sum.
   void repair(unsigned first_row, unsigned rows, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
-    const auto& spread = s_.panel.spread[half];
-    float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
     for (unsigned row = 0; row < rows; ++row) {
-      const std::uint32_t row_spread = s_.group[first_row / kGroupRows].spread[row];
-      for (unsigned column = 0; column < kBlockColumns; ++column) {
-        if (row_spread <= kRowSpread && row_spread + spread[column] <= kWideSpread) continue;
-        const Element at{rows_.first + first_row + row, sticks_.first + stick, column_of(half, column)};
-        sums[row][column] = s_.before[row][column] + exact_dot(at, first_k, depth);
+      const std::uint32_t spread = s_.group[first_row / kGroupRows].spread[row];
+      // A row that spreads further has no values.
+      const std::uint32_t counted = spread <= kRowSpread ? spread : kWideSpread + 1;
+      repair_row(first_row + row, s_.before[row], counted, stick, half, first_k, depth);
+    }
+  }
+
+  // `before`: the sums of the row in front of this chunk.
+  void repair_row(unsigned row, const float* before, std::uint32_t row_spread, unsigned stick, unsigned half,
+                  std::uint64_t first_k, unsigned depth) {
+    float* const sums = s_.sums[stick][half][row];
+    for (unsigned column = 0; column < kBlockColumns; ++column) {
+      if (row_spread + s_.panel.spread[half][column] <= kWideSpread) continue;
+      const Element at{rows_.first + row, sticks_.first + stick, column_of(half, column)};
+      sums[column] = before[column] + exact_dot(at, first_k, depth);
+    }
+  }
+
+  // ---- few rows -----------------------------------------------------------------------------------------------------
+
+  void add_chunk_of_few(std::uint64_t first_k, unsigned depth) {
+    const unsigned groups = (rows_.count + FewRows::kRows - 1) / FewRows::kRows;
+    for (unsigned g = 0; g < groups; ++g) {
+      s_.few[g].clear();
+      for (unsigned row = g * FewRows::kRows; row < rows_.count && s_.few[g].count < FewRows::kRows; ++row) {
+        s_.few[g].add(p_.row(rows_.first + row, first_k), depth, s_.row_nan[row]);
+      }
+    }
+    for (unsigned i = 0; i < sticks_.count; ++i) {
+      const void* sticks[kChunk];
+      begin_panel(first_k, depth, i, sticks);
+      const vuint16m1_t low = s_.panel.measure(sticks, depth, s_.mask_n[i], s_.column_nan[i]);
+      for (unsigned g = 0; g < groups; ++g) multiply_few(g, i, sticks, low, first_k, depth);
+    }
+  }
+
+  void multiply_few(unsigned group, unsigned stick, const void* const (&sticks)[kChunk], vuint16m1_t low,
+                    std::uint64_t first_k, unsigned depth) {
+    const FewRows& few = s_.few[group];
+    const unsigned first_row = group * FewRows::kRows;
+    float(*sums[kHalves])[kBlockColumns] = {s_.sums[stick][0] + first_row, s_.sums[stick][1] + first_row};
+    bool exact[kHalves];
+    for (unsigned half = 0; half < kHalves; ++half) {
+      exact[half] = few.largest_spread + s_.panel.largest_spread[half] <= kWideSpread;
+      float(*before)[kBlockColumns] = s_.before + half * FewRows::kRows;
+      if (!exact[half]) std::copy_n(&sums[half][0][0], FewRows::kRows * kBlockColumns, &before[0][0]);
+    }
+    few.multiply(sticks, depth, s_.panel, low, sums[0], sums[1]);
+    for (unsigned half = 0; half < kHalves; ++half) {
+      for (unsigned row = 0; !exact[half] && row < few.count; ++row) {
+        const float* before = s_.before[half * FewRows::kRows + row];
+        repair_row(first_row + row, before, few.spread[row], stick, half, first_k, depth);
       }
     }
   }

@@ -142,23 +142,35 @@ void RowGroup::clear_row(unsigned row) {
 
 // ---- B --------------------------------------------------------------------------------------------------------------
 
-void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan) {
-  vuint16m1_t low = splat(kNone);
+// Zeros do not count: less one, they are the largest magnitude. What a NaN does to the exponents of its column does not
+// matter, because the column's results are replaced; its spread is kept small.
+vuint16m1_t ColumnPanel::measure(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask,
+                                 std::uint16_t* nan) {
+  constexpr std::size_t vl = kVector16;
+  vuint16m1_t below_smallest = splat(kNone);
   vuint16m1_t high = splat(0);
-  vuint16m1_t nans = load_stick(nan);
   for (unsigned k = 0; k < depth; ++k) {
-    const Decoded d = decode(masked(sticks[k], mask));
-    low = __riscv_vminu_vv_u16m1(low, __riscv_vor_vv_u16m1(d.exponent, inverted(d.counts), kVector16), kVector16);
-    high = __riscv_vmaxu_vv_u16m1(high, __riscv_vand_vv_u16m1(d.exponent, d.counts, kVector16), kVector16);
-    nans = __riscv_vor_vv_u16m1(nans, d.nan, kVector16);
+    const vuint16m1_t magnitude = __riscv_vand_vx_u16m1(load_stick(sticks[k]), 0x7FFF, vl);
+    below_smallest = __riscv_vminu_vv_u16m1(below_smallest, __riscv_vsub_vx_u16m1(magnitude, 1, vl), vl);
+    high = __riscv_vmaxu_vv_u16m1(high, magnitude, vl);
   }
-  store_register(nan, nans);
-  // A column of zeros: its low is still kNone, the only value with the sign bit set.
-  const vuint16m1_t empty =
-      __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(low), 15, kVector16));
-  low = __riscv_vand_vv_u16m1(low, inverted(empty), kVector16);
-  set_exponents(low, high);
+  const auto top_bit = [](vuint16m1_t v) {
+    return __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(v), 15, vl));
+  };
+  const vuint16m1_t lanes = load_stick(mask.lane);
+  const vuint16m1_t nans = __riscv_vand_vv_u16m1(top_bit(__riscv_vadd_vx_u16m1(high, 1, vl)), lanes, vl);
+  store_register(nan, __riscv_vor_vv_u16m1(load_stick(nan), nans, vl));
+  const vuint16m1_t numbers = __riscv_vand_vv_u16m1(inverted(nans), lanes, vl);
+  const auto exponents_of = [&](vuint16m1_t magnitude) {
+    return __riscv_vand_vv_u16m1(__riscv_vsrl_vx_u16m1(magnitude, 9, vl), numbers, vl);
+  };
+  const vuint16m1_t low = exponents_of(__riscv_vadd_vx_u16m1(below_smallest, 1, vl));  // a column of zeros: 0
+  set_exponents(low, exponents_of(high));
+  return low;
+}
 
+void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan) {
+  const vuint16m1_t low = measure(sticks, depth, mask, nan);
   const auto row = [&](unsigned k) { return k < depth ? masked(sticks[k], mask) : splat(0); };
   const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
   WideRow terms{zero, zero, zero, zero};

@@ -57,6 +57,8 @@ struct alignas(wire::kStickBytes) ColumnPanel {
   // Stick i holds 64 columns of row i, `depth` rows; what is missing to 64 is zero. `nan` collects columns that hold a
   // NaN, as all bits of a lane.
   void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
+  // Exponents and spreads only. Returns the smallest exponent of each column, in the order of the stick.
+  vuint16m1_t measure(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
 
  private:
   void set_exponents(vuint16m1_t low, vuint16m1_t high);

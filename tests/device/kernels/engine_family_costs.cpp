@@ -172,7 +172,7 @@ void print_all(const char* word, std::size_t runs) {
   print_layer_norm(costs, "LayerNormNorm", Format::Dl16);
   print_layer_norm(costs, "LayerNormNorm fp32", Format::Fp32);
   print_top_k(costs);
-  costs.print_matmul(1, 512, 512);
+  for (const std::uint32_t rows : {1, 2, 4, 8, 12}) costs.print_matmul(rows, 512, 512);
   costs.print_matmul(16, 512, 512);
   costs.print_matmul(256, 256, 256);
   costs.print_matmul(512, 512, 512);

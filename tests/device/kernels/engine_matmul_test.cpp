@@ -61,13 +61,16 @@ TEST_F(EngineMatmul, EveryExponentSpreadEqualsGolden) {
   for (const int spread : {0, 4, 9, 14, 20, 30, 45, 63}) {
     SCOPED_TRACE(spread);
     const int low = static_cast<int>(random_() % static_cast<std::uint64_t>(64 - spread));
-    expect_product({20, 64, 128}, {}, 1, low, low + spread);
+    for (const std::uint32_t rows : {1u, 4u, 7u, 20u}) expect_product({rows, 64, 128}, {}, 1, low, low + spread);
   }
 }
 
 TEST_F(EngineMatmul, AnyBitPatternsEqualGolden) {
-  const Program made = product({18, 70, 130}, {});
-  expect_golden(made, random_arguments(made));
+  for (const std::uint32_t rows : {1u, 6u, 18u}) {
+    SCOPED_TRACE(rows);
+    const Program made = product({rows, 70, 130}, {});
+    expect_golden(made, random_arguments(made));
+  }
 }
 
 TEST_F(EngineMatmul, NanPoisonsItsRowAndColumnOnly) {

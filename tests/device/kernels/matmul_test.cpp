@@ -149,6 +149,25 @@ TEST_F(Matmul, RowsAndColumnsOfDifferentSpreadEqualGolden) {
   expect_golden(a, b, s);
 }
 
+// Up to a number of rows that the kernel decides, blocks are executed in another way.
+TEST_F(Matmul, FewRowsOfAnySpreadEqualGolden) {
+  for (std::size_t rows = 1; rows <= 10; ++rows) {
+    const Shape s{rows, 70, 130};
+    for (const int spread : {0, 5, 10, 20, 37, 63}) {
+      const int low = static_cast<int>(random_() % static_cast<std::uint64_t>(64 - spread));
+      SCOPED_TRACE(std::to_string(rows) + " rows, exponents " + std::to_string(low) + " to " +
+                   std::to_string(low + spread));
+      Codes a = exponents(random_, s.m * s.k, low, low + spread);
+      Codes b = exponents(random_, s.k * s.n, low, low + spread);
+      a[random_() % a.size()] = 0;
+      b[random_() % b.size()] = 0x8000;
+      if (spread == 37) a[random_() % a.size()] = 0x7FFF;
+      if (spread >= 37) b[random_() % b.size()] = 0xFFFF;
+      expect_golden(a, b, s);
+    }
+  }
+}
+
 TEST_F(Matmul, AnyShapeEqualsGolden) {
   const Shape shapes[] = {{1, 1, 1},    {1, 1, 64},   {1, 64, 65},  {7, 3, 63},    {8, 33, 1},    {9, 65, 130},
                           {16, 64, 64}, {17, 31, 70}, {15, 513, 8}, {257, 66, 66}, {300, 600, 3}, {3, 1100, 200}};
