@@ -27,6 +27,18 @@ inline vuint16m8_t load_sticks8(const void* from) {
   asm volatile("vl8re8.v %0, (%1)" : "=vr"(v) : "r"(from) : "memory");
   return v;
 }
+// `visit` gets each of the eight, in order.
+template <typename Visit>
+inline void for_each_of(vuint16m8_t sticks, Visit visit) {
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 0));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 1));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 2));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 3));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 4));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 5));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 6));
+  visit(__riscv_vget_v_u16m8_u16m1(sticks, 7));
+}
 inline vint32m1_t load_words(const void* from) {
   vint32m1_t v;
   asm volatile("vl1re8.v %0, (%1)" : "=vr"(v) : "r"(from) : "memory");

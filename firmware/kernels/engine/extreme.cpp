@@ -11,6 +11,7 @@ namespace {
 struct Lanes16 {
   using Code = std::uint16_t;
   using V = vint16m1_t;
+  using Fixed = FixedInt16;
   static constexpr std::size_t vl = kVector16;
   static constexpr int kTop = 15;
   static constexpr std::int16_t kMagnitude = 0x7FFF;
@@ -20,6 +21,7 @@ struct Lanes16 {
   static constexpr std::int16_t kNan = wire::kDl16Nan;
 
   static V load(const void* from) { return __riscv_vreinterpret_v_u16m1_i16m1(load_stick(from)); }
+  static V lanes_of(vuint16m1_t stick) { return __riscv_vreinterpret_v_u16m1_i16m1(stick); }
   static V splat(std::int16_t x) { return __riscv_vmv_v_x_i16m1(x, vl); }
   static V both(V a, V b) { return __riscv_vand_vv_i16m1(a, b, vl); }
   static V both(V a, std::int16_t b) { return __riscv_vand_vx_i16m1(a, b, vl); }
@@ -36,6 +38,7 @@ struct Lanes16 {
 struct Lanes32 {
   using Code = std::uint32_t;
   using V = vint32m1_t;
+  using Fixed = FixedInt32;
   static constexpr std::size_t vl = kVector32;
   static constexpr int kTop = 31;
   static constexpr std::int32_t kMagnitude = 0x7FFFFFFF;
@@ -45,6 +48,9 @@ struct Lanes32 {
   static constexpr std::int32_t kNan = 0x7FC00000;
 
   static V load(const void* from) { return load_words(from); }
+  static V lanes_of(vuint16m1_t stick) {
+    return __riscv_vreinterpret_v_i16m1_i32m1(__riscv_vreinterpret_v_u16m1_i16m1(stick));
+  }
   static V splat(std::int32_t x) { return __riscv_vmv_v_x_i32m1(x, vl); }
   static V both(V a, V b) { return __riscv_vand_vv_i32m1(a, b, vl); }
   static V both(V a, std::int32_t b) { return __riscv_vand_vx_i32m1(a, b, vl); }
@@ -74,7 +80,8 @@ class Extremes {
   void across(const Line& line) {
     auto best = worst();
     auto magnitude = L::splat(0);
-    lines_.for_each_stick(line, 0, lines_.extent(), [&](const void* stick) { take(L::load(stick), best, magnitude); });
+    lines_.for_each_loaded(line, 0, lines_.extent(),
+                           [&](vuint16m1_t stick) { take(L::lanes_of(stick), best, magnitude); });
     const auto codes = result(best, magnitude);
     if (!lines_.needs_finish(line)) {
       lines_.store(line, codes);
@@ -85,19 +92,37 @@ class Extremes {
   }
 
   void along(const Line& line) {
-    auto best = worst();
-    auto magnitude = L::splat(0);
+    V best = worst();
+    V magnitude = L::splat(0);
     for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
       if (lines_.spans().hold(at, at + L::vl)) {
         take(L::load(stick_of(line, at)), best, magnitude);
-      } else if (copy_part(line, at)) {
-        take(L::load(m_.code), best, magnitude);
+      } else {
+        take_part(line, at, best, magnitude);
       }
     }
-    // NaN is the largest of the order for the time of the comparison of lanes.
-    const auto nan = nan_of(magnitude);
-    const auto largest = L::largest_of(L::either(L::both(best, L::differing(nan, -1)), L::both(nan, L::kMagnitude)));
-    lines_.store(line, result(L::splat(largest), L::splat(largest == L::kMagnitude ? L::kMagnitude : 0)));
+    finish(line, best, magnitude);
+  }
+
+  // Lines whose sticks lie one behind the other.
+  void along_together(const Line* lines) {
+    typename L::Fixed best[kLinesTogether];
+    typename L::Fixed magnitude[kLinesTogether];
+#pragma clang loop unroll(full)
+    for (unsigned i = 0; i < kLinesTogether; ++i) {
+      best[i] = worst();
+      magnitude[i] = L::splat(0);
+    }
+    for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
+      if (lines_.spans().hold(at, at + L::vl)) {
+        take_eight(load_sticks8(stick_of(lines[0], at)), best, magnitude);
+        continue;
+      }
+#pragma clang loop unroll(full)
+      for (unsigned i = 0; i < kLinesTogether; ++i) take_part(lines[i], at, best[i], magnitude[i]);
+    }
+#pragma clang loop unroll(full)
+    for (unsigned i = 0; i < kLinesTogether; ++i) finish(lines[i], best[i], magnitude[i]);
   }
 
  private:
@@ -112,9 +137,31 @@ class Extremes {
     return reinterpret_cast<const void*>(lines_.stick(line, at));
   }
 
-  void take(V code, V& best, V& magnitude) const {
+  template <typename Register>
+  void take(V code, Register& best, Register& magnitude) const {
     magnitude = L::larger(magnitude, L::both(code, L::kMagnitude));
     best = L::larger(best, in_order<L>(L::differing(code, flip_)));
+  }
+  void take_eight(vuint16m8_t sticks, typename L::Fixed* best, typename L::Fixed* magnitude) const {
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 0)), best[0], magnitude[0]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 1)), best[1], magnitude[1]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 2)), best[2], magnitude[2]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 3)), best[3], magnitude[3]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 4)), best[4], magnitude[4]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 5)), best[5], magnitude[5]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 6)), best[6], magnitude[6]);
+    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 7)), best[7], magnitude[7]);
+  }
+  template <typename Register>
+  void take_part(const Line& line, std::uint64_t at, Register& best, Register& magnitude) {
+    if (copy_part(line, at)) take(L::load(m_.code), best, magnitude);
+  }
+
+  // The largest of the lanes. NaN is the largest of the order for the time of the comparison.
+  void finish(const Line& line, V best, V magnitude) const {
+    const V nan = nan_of(magnitude);
+    const auto largest = L::largest_of(L::either(L::both(best, L::differing(nan, -1)), L::both(nan, L::kMagnitude)));
+    lines_.store(line, result(L::splat(largest), L::splat(largest == L::kMagnitude ? L::kMagnitude : 0)));
   }
   // All bits set where the magnitude is that of a NaN.
   static V nan_of(V magnitude) { return L::sign(L::minus(magnitude, L::kLargestNumber)); }
@@ -144,11 +191,27 @@ class Extremes {
 };
 
 template <typename L>
+void reduce_along(Extremes<L>& extremes, const Reduction& lines) {
+  Line together[kLinesTogether];
+  std::uint64_t i = lines.first();
+  for (; i + kLinesTogether <= lines.end(); i += kLinesTogether) {
+    for (unsigned n = 0; n < kLinesTogether; ++n) together[n] = lines.line(i + n);
+    if (are_adjacent(together)) {
+      extremes.along_together(together);
+    } else {
+      for (const Line& line : together) extremes.along(line);
+    }
+  }
+  for (; i < lines.end(); ++i) extremes.along(lines.line(i));
+}
+
+template <typename L>
 void reduce(const Work& work, const Reduction& lines) {
   Extremes<L> extremes(work, lines);
-  for (std::uint64_t i = lines.first(); i < lines.end(); ++i) {
-    const Line line = lines.line(i);
-    lines.along_stick() ? extremes.along(line) : extremes.across(line);
+  if (lines.along_stick()) {
+    reduce_along(extremes, lines);
+  } else {
+    for (std::uint64_t i = lines.first(); i < lines.end(); ++i) extremes.across(lines.line(i));
   }
 }
 

@@ -10,15 +10,27 @@
 
 #include "firmware/kernels/engine/axes.hpp"
 #include "firmware/kernels/engine/spans.hpp"
+#include "firmware/kernels/engine/stretch.hpp"
 #include "firmware/kernels/vector.hpp"
 
 namespace kernel::engine {
+
+inline constexpr unsigned kLinesTogether = 8;  // that are reduced along the stick at the same time
 
 struct Line {
   std::uint64_t from;  // of the input at position 0
   std::uint64_t to;    // the output's stick
   unsigned lanes;      // of the output that are not padding
 };
+
+// One stick of each of eight lines lies behind that of the line before.
+inline bool are_adjacent(const Line* lines) {
+  bool adjacent = true;
+  for (unsigned i = 1; i < kLinesTogether; ++i) {
+    adjacent = adjacent && lines[i].from == lines[0].from + i * wire::kStickBytes;
+  }
+  return adjacent;
+}
 
 class Reduction {
  public:
@@ -36,16 +48,35 @@ class Reduction {
   }
   // The same for all lines: bytes from the stick of position 0.
   std::uint64_t offset(std::uint64_t position) const { return axis_.stick(static_cast<std::uint32_t>(position)); }
-  // Across sticks: positions that take part, ascending, as the address of the stick of each. In one part they are at
-  // equal distances.
+  // Across sticks: positions that take part, ascending, as stretches of sticks at equal distances.
   template <typename Visit>
-  void for_each_stick(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
+  void for_each_stretch(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
     spans_.within(first, end, [&](const Span& span) {
       std::uint64_t part_end = 0;
       for (std::uint64_t p = span.first; p < span.end; p = part_end) {
         part_end = axis_.part != 0 ? std::min(span.end, (p / axis_.part + 1) * axis_.part) : span.end;
-        std::uint64_t at = stick(line, p);
-        for (std::uint64_t n = part_end - p; n > 0; --n, at += axis_.stride) visit(reinterpret_cast<const void*>(at));
+        visit(Stretch{stick(line, p), axis_.stride, part_end - p});
+      }
+    });
+  }
+  // The same as the address of each stick.
+  template <typename Visit>
+  void for_each_stick(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
+    for_each_stretch(line, first, end, [&](Stretch left) {
+      for (; left.count > 0; --left.count, left.at += left.stride) visit(reinterpret_cast<const void*>(left.at));
+    });
+  }
+  // The same sticks, loaded: eight in one move where they lie one behind the other.
+  template <typename Visit>
+  void for_each_loaded(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
+    for_each_stretch(line, first, end, [&](Stretch left) {
+      if (left.stride == wire::kStickBytes) {
+        for (; left.count >= 8; left.count -= 8, left.at += 8 * wire::kStickBytes) {
+          for_each_of(load_sticks8(reinterpret_cast<const void*>(left.at)), visit);
+        }
+      }
+      for (; left.count > 0; --left.count, left.at += left.stride) {
+        visit(load_stick(reinterpret_cast<const void*>(left.at)));
       }
     });
   }

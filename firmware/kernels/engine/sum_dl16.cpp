@@ -5,6 +5,7 @@
 #include "firmware/kernels/dl16_vector.hpp"
 #include "firmware/kernels/engine/aligned_sticks.hpp"
 #include "firmware/kernels/engine/reductions.hpp"
+#include "firmware/kernels/engine/stretch.hpp"
 #include "firmware/kernels/matmul/exact.hpp"
 
 namespace kernel::engine {
@@ -93,7 +94,7 @@ void Sums::across(const Line& line) {
 void Sums::add_across(const Line& line, std::uint64_t first, Accumulators& sums) {
   const std::uint64_t end = lines_.end_of(first, kSumChunk);
   Codes codes = Codes::none();
-  lines_.for_each_stick(line, first, end, [&](const void* stick) { codes.include(load_stick(stick)); });
+  lines_.for_each_stretch(line, first, end, [&](const Stretch& sticks) { include(codes, sticks); });
   const vuint16m1_t low = __riscv_vand_vx_u16m1(
       __riscv_vsrl_vx_u16m1(__riscv_vadd_vx_u16m1(codes.below_smallest, 1, kVector16), 9, kVector16), 0x3F, kVector16);
   const vuint16m1_t spread = __riscv_vsub_vv_u16m1(__riscv_vsrl_vx_u16m1(codes.largest, 9, kVector16), low, kVector16);
@@ -101,19 +102,15 @@ void Sums::add_across(const Line& line, std::uint64_t first, Accumulators& sums)
       __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vadd_vx_u16m1(codes.largest, 1, kVector16)), 15, kVector16);
   sums.nan = __riscv_vor_vv_u16m1(sums.nan, __riscv_vreinterpret_v_i16m1_u16m1(nan), kVector16);
 
-  vint32m1_t even = __riscv_vmv_v_x_i32m1(0, kVector32);
-  vint32m1_t odd = even;
-  lines_.for_each_stick(line, first, end, [&](const void* stick) {
-    const Halves halves = in_units(load_stick(stick), low);
-    even = __riscv_vadd_vv_i32m1(even, halves.even, kVector32);
-    odd = __riscv_vadd_vv_i32m1(odd, halves.odd, kVector32);
-  });
+  const vint32m1_t zero = __riscv_vmv_v_x_i32m1(0, kVector32);
+  Halves units{zero, zero};
+  lines_.for_each_stretch(line, first, end, [&](const Stretch& sticks) { add_in_units(units, sticks, low); });
   const vint32m1_t pair = __riscv_vreinterpret_v_u32m1_i32m1(__riscv_vreinterpret_v_u16m1_u32m1(low));
   const auto exponents = [](vint32m1_t lows) {
     return __riscv_vsll_vx_i32m1(__riscv_vadd_vx_i32m1(lows, wire::kDl16UnitExponent, kVector32), 23, kVector32);
   };
-  vfloat32m1_t even_sum = to_fp32(even, exponents(__riscv_vand_vx_i32m1(pair, 0xFFFF, kVector32)));
-  vfloat32m1_t odd_sum = to_fp32(odd, exponents(__riscv_vsra_vx_i32m1(pair, 16, kVector32)));
+  vfloat32m1_t even_sum = to_fp32(units.even, exponents(__riscv_vand_vx_i32m1(pair, 0xFFFF, kVector32)));
+  vfloat32m1_t odd_sum = to_fp32(units.odd, exponents(__riscv_vsra_vx_i32m1(pair, 16, kVector32)));
   if (largest_lane(spread) > kSpread) {
     store_register(m_.spread, spread);
     store_register(m_.chunk[0], even_sum);
