@@ -3,6 +3,7 @@
 
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/kernel_abi.hpp"
 #include "shared/window.hpp"
 
@@ -24,9 +25,10 @@ Verdict refused(Status status) { return {status, Field::AdminFault}; }
 bool FaultTable::matches(const Row& row, const Occurrence& occurrence) {
   const wire::FaultSpec& spec = row.spec;
   const wire::FaultTrigger& trigger = spec.trigger;
-  if (!wire::matches(trigger, occurrence.function, occurrence.stream, occurrence.opcode, occurrence.sequence)) {
-    return false;
-  }
+  const auto aimed_at = [&](std::uint32_t function) {
+    return wire::matches(trigger, function, occurrence.stream, occurrence.opcode, occurrence.sequence);
+  };
+  if (!aimed_at(occurrence.function) && !(mutated(Mutant::FaultFunction) && aimed_at(trigger.function))) return false;
   if (trigger.not_before != 0 && hal::now() < trigger.not_before) return false;
   if (spec.point == FaultPoint::RegionEntry && spec.region_id != 0 && spec.region_id != occurrence.region_id) {
     return false;
@@ -121,7 +123,7 @@ Verdict FaultTable::disarm(std::uint32_t index, wire::FaultEvidence& evidence) {
   if (!rows_[index].used) return refused(Status::NotArmed);
   evidence = evidence_of(rows_[index]);
   evidence.armed = 0;
-  rows_[index].used = false;
+  rows_[index].used = mutated(Mutant::FaultDisarmed);
   publish_points();
   return {};
 }

@@ -140,7 +140,10 @@ enum class Mutant : std::uint8_t {
   PatchBusy,     // a buffer in use is not patched
   PatchDone,     // a patch is carried out
   BuffersEnd,    // with the reset of their function
-  Last = BuffersEnd,
+  // Injected faults
+  FaultFunction,  // a fault aimed at a function counts what happens to that one only
+  FaultDisarmed,  // a fault that was disarmed fires no more
+  Last = FaultDisarmed,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`

@@ -34,7 +34,9 @@ enum class HostMutant : std::uint8_t {
   FlexStreamError,    // libflex: a stream that failed says so
   FlexCardError,      // libflex: a stream of a card that failed says so
   FlexEnd,            // libflex: a runtime that ends gives its device back
-  Last = FlexEnd,
+  Comparison,         // an element that is not the golden model's is noticed
+  Difference,         // and named, with both values
+  Last = Difference,
 };
 
 // Which one, for programs that `spyre-mutant` starts. Nothing that is shipped reads it.

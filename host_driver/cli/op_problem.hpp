@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/ops/comparison.hpp"
 #include "host_driver/ops/lowering.hpp"
 #include "host_driver/ops/reference.hpp"
 
@@ -26,10 +27,9 @@ struct OpProblem {
 OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed);
 
 struct OpCheck {
-  std::uint64_t elements = 0;
-  std::uint64_t differ = 0;   // in value from what the golden model makes of the same program
-  double largest_error = 0;   // against double precision
-  double relative_error = 0;  // that, relative to the largest magnitude of the result
+  svp::ops::Comparison golden;  // with what the golden model makes of the same program
+  double largest_error = 0;     // against double precision
+  double relative_error = 0;    // that, relative to the largest magnitude of the result
 };
 
 // `results`: the elements that came back.

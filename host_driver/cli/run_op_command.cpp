@@ -86,10 +86,15 @@ void print_op_report(const RunOpOptions& options, const OpProblem& problem, cons
     fmt::print("  not checked (--verify)\n\n");
     return;
   }
-  fmt::print("  golden model  {} of {} elements equal\n", run.check.elements - run.check.differ, run.check.elements);
+  fmt::print("  golden model  {}\n", svp::ops::describe(run.check.golden));
   fmt::print("  double        largest |error| {:.3g}, {:.3g} of the largest result\n", run.check.largest_error,
              run.check.relative_error);
-  fmt::print("  {}\n\n", run.check.differ == 0 ? "PASSED" : "FAILED");
+  fmt::print("  {}\n\n", run.check.golden.equal() ? "PASSED" : "FAILED");
+}
+
+// A number that JSON has none for (NaN, infinity) is null.
+nlohmann::ordered_json difference_json(const svp::ops::Difference& difference) {
+  return {{"element", difference.element}, {"got", difference.got}, {"expected", difference.expected}};
 }
 
 nlohmann::ordered_json op_json(const RunOpOptions& options, const OpProblem& problem, const OpRun& run) {
@@ -105,11 +110,12 @@ nlohmann::ordered_json op_json(const RunOpOptions& options, const OpProblem& pro
                               {"first_seconds", run.first_us / 1e6},
                               {"seconds", run.median_us / 1e6}};
   if (options.verify) {
-    json["elements"] = run.check.elements;
-    json["mismatches"] = run.check.differ;
+    json["elements"] = run.check.golden.elements;
+    json["mismatches"] = run.check.golden.differ;
+    if (run.check.golden.first) json["first_mismatch"] = difference_json(*run.check.golden.first);
     json["largest_error"] = run.check.largest_error;
     json["relative_error"] = run.check.relative_error;
-    json["passed"] = run.check.differ == 0;
+    json["passed"] = run.check.golden.equal();
   }
   return json;
 }
@@ -167,7 +173,7 @@ int run_op(const RunOpOptions& options) {
   } else {
     print_op_report(options, problem, run);
   }
-  return run.check.differ == 0 ? kOk : kNotAsWanted;
+  return run.check.golden.equal() ? kOk : kNotAsWanted;
 }
 
 }  // namespace cli

@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 44> kCatalogue{{
+constexpr std::array<Scenario, 45> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -197,6 +197,12 @@ constexpr std::array<Scenario, 44> kCatalogue{{
      "exceptions of libflex",
      {.own_card = true},
      flex_emulator_end},
+    {"F45",
+     Execution,
+     "the result of an engine operation is silently wrong",
+     "comparison with the golden model",
+     {},
+     silently_wrong_result},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -53,6 +53,8 @@ void captured_work_under_faults(ScenarioContext& context);      // F41
 void hot_unplug(ScenarioContext& context);              // F38
 void thousand_resets(ScenarioContext& context);         // F39
 void fuzzing_under_mutation(ScenarioContext& context);  // F40
+// The engine
+void silently_wrong_result(ScenarioContext& context);  // F45
 // Programs of libflex
 void flex_kernel_fault(ScenarioContext& context);    // F42
 void flex_function_reset(ScenarioContext& context);  // F43

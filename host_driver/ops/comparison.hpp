@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elements of a result against the expected ones: how many differ, and the first of them with both values. What
+// `spyre run OP --verify` tells, and how tests find a result that is silently wrong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/ops/reference.hpp"
+
+namespace svp::ops {
+
+struct Difference {
+  std::vector<std::int64_t> element;  // index along each dimension
+  double got = 0;
+  double expected = 0;
+};
+
+struct Comparison {
+  std::uint64_t elements = 0;
+  std::uint64_t differ = 0;
+  std::optional<Difference> first{};  // in row-major order; empty when none differs
+
+  bool equal() const { return differ == 0; }
+  // Adds another result of the same operation. The first difference stays.
+  void add(const Comparison& other);
+};
+
+// By value: NaN equals NaN, and -0 equals +0. Throws InvalidArgument ("results") when the shapes differ.
+Comparison compare(const Array& got, const Array& expected);
+
+// "element [3,17] is 0.5, not 0.25; 1 of 4096 elements differ", or "4096 of 4096 elements equal".
+std::string describe(const Comparison& comparison);
+
+}  // namespace svp::ops

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// F45: what goes wrong under an operation of the engine. Each is done to a virtual function and to the physical one,
+// and VF3 computes beside it.
+#include <cstdio>
+#include <string>
+
+#include "tests/validation/campaign/engine_tenant.hpp"
+#include "tests/validation/campaign/scenarios.hpp"
+
+namespace svp::campaign {
+
+namespace {
+
+using wire::FaultAction;
+using wire::FaultPoint;
+
+constexpr unsigned kFunctions[] = {kFaulting, 0};
+constexpr std::uint64_t kBothCores = 3;
+
+wire::FaultSpec fault_at(unsigned function, FaultPoint point, FaultAction action) {
+  wire::FaultSpec spec = ScenarioContext::any_fault(point, action);
+  spec.trigger.function = target_of(function);
+  return spec;
+}
+
+// Whether a text names the element and both values.
+bool names(const std::string& text, const ops::Difference& difference) {
+  std::string index;
+  for (const std::int64_t i : difference.element) index += (index.empty() ? "[" : ",") + std::to_string(i);
+  char values[80];
+  std::snprintf(values, sizeof values, "] is %.9g, not %.9g;", difference.got, difference.expected);
+  return !index.empty() && text.contains("element " + index + values);
+}
+
+// ---- F45 ------------------------------------------------------------------------------------------------------------
+
+// Each launch of `function` has one byte of its result inverted when its last core has ended.
+void invert_a_byte(ScenarioContext& context, unsigned function, OperationTenant& other) {
+  const std::string name = function_name(function) + "/";
+  OperationTenant tenant(context, function, context.random());
+  const bool both = context.random()() % 2 == 0;
+  const std::uint64_t cores = both ? kBothCores : 1;
+  const std::uint64_t at = context.random()() % tenant.result_bytes();
+  auto spec = fault_at(function, FaultPoint::KernelResult, FaultAction::Corrupt);
+  spec.argument = at;
+  spec.trigger.first = spec.trigger.every = both ? 2 : 1;  // each core that ends is an occurrence
+  spec.trigger.shots = 0;
+  const auto fault = context.arm(spec);
+  const LaunchEnd end = tenant.launch(cores);
+  const ops::Comparison seen = tenant.compare();
+  const std::string beside = other.wrong(cores);
+  context.fired(fault);
+  context.fired(end.ok(), end.ok() ? "the launch ended OK" : end.error);
+  context.disarm(fault);
+  const std::string text = ops::describe(seen);
+  const ops::Comparison expected = tenant.with_inverted_byte(at);
+  context.detected(name + "comparison", !seen.equal(), tenant.name() + ": " + text);
+  const ops::Difference element = expected.first.value_or(ops::Difference{});
+  context.claim(Proof::Detected, name + "element", names(text, element), text);
+  context.contained(name + "another tenant", beside.empty(),
+                    beside.empty() ? other.name() + " of another tenant is right" : beside);
+  const std::string again = tenant.wrong(cores);
+  context.recovered(name + "rerun", again.empty(), again.empty() ? "right when launched again" : again);
+}
+
+}  // namespace
+
+void silently_wrong_result(ScenarioContext& context) {
+  context.bystander();
+  OperationTenant other(context, kThird, context.random());
+  context.trigger();
+  for (const unsigned function : kFunctions) invert_a_byte(context, function, other);
+  context.contained();
+}
+
+}  // namespace svp::campaign

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tenants that compute on the engine and know what every result has to be, by the golden model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "host_driver/frontend/context.hpp"
+#include "host_driver/ops/comparison.hpp"
+#include "host_driver/ops/lowering.hpp"
+#include "host_driver/ops/operations.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
+
+namespace svp::campaign {
+
+// A function as claims call it: "PF", "VF1".
+std::string function_name(unsigned function);
+wire::Target target_of(unsigned function);
+
+// A program's context on a function (0: the PF) of the scenario's card. Throws svp::Error.
+std::unique_ptr<svp::Context> open_context(ScenarioContext& context, unsigned function);
+
+// How a launch ended: `error` is empty when it ended OK.
+struct LaunchEnd {
+  std::string error{};  // the text that a program gets
+  StreamFailure failure{};
+
+  bool ok() const { return error.empty(); }
+};
+// Waits for the stream, for no longer than the scenario's bound.
+LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream);
+
+// One operation of spyre::ops, as a program calls it: random inputs, and the golden model's result.
+class OperationTenant {
+ public:
+  // Brings the inputs to the card. Which operation: by `random`. Throws svp::Error.
+  OperationTenant(ScenarioContext& context, unsigned function, std::mt19937_64& random);
+
+  // Launches it and waits.
+  LaunchEnd launch(std::uint64_t core_mask);
+  // The last launch's result against the golden model's.
+  ops::Comparison compare();
+  // Empty: a launch that ends OK with the golden model's result, after which the inputs on the card are unchanged.
+  std::string wrong(std::uint64_t core_mask);
+
+  // What compare() finds when the byte at this offset of the result is inverted, and nothing else is wrong.
+  ops::Comparison with_inverted_byte(std::uint64_t at) const;
+  std::uint64_t result_bytes() const { return golden_.size(); }
+  std::string name() const { return ops::info_of(request_.op).name; }
+
+ private:
+  SpyreTensor to_card(const ops::Array& array);
+  ops::Array to_host(const SpyreTensor& tensor);
+  void add_input(std::vector<std::int64_t> size, std::mt19937_64& random);
+
+  ScenarioContext& context_;
+  std::unique_ptr<svp::Context> program_;
+  std::unique_ptr<Operations> operations_;
+  ops::Request request_;
+  ops::TensorForm form_;  // of the result
+  std::vector<ops::Array> input_;
+  std::vector<std::byte> golden_;  // the result's bytes on the card
+  std::vector<SpyreTensor> on_card_;
+  std::optional<SpyreTensor> result_;
+};
+
+}  // namespace svp::campaign
