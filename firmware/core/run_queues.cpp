@@ -50,7 +50,8 @@ bool RunQueues::pop(unsigned core, Ticket& ticket) {
   const std::uint32_t ready = queue.ready.load(std::memory_order_relaxed);
   FunctionQueue& function = choose(queue, ready);
   const bool high = function.rotation.take(!function.high.empty(), !function.low.empty());
-  ticket = (high ? function.high : function.low).pop();
+  TicketRing& ring = high ? function.high : function.low;
+  ticket = ring.several() && mutated(Mutant::PartsInTurn) ? ring.pop_newest() : ring.pop();
   const auto waited = static_cast<std::uint32_t>(queue.slices - function.seen_slices);
   if (waited > function.most_waited.load(std::memory_order_relaxed)) {
     function.most_waited.store(waited, std::memory_order_relaxed);

@@ -64,6 +64,8 @@ class RunQueues {
       --count_;
       return first;
     }
+    Ticket pop_newest() { return tickets_[(head_ + --count_) % kLaunchesPerFunction]; }
+    bool several() const { return count_ > 1; }
 
    private:
     std::uint8_t head_ = 0;

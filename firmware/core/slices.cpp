@@ -104,6 +104,8 @@ wire::FaultRecord Launches::describe(const Launch& launch, const Part& part, con
   if (mutated(Mutant::KernelRegion)) record.region_ordinal = 0;
   record.pc = wire::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
   record.argument = stop.argument;
+  if (mutated(Mutant::FaultCore)) record.core = kMaxCores;
+  if (mutated(Mutant::FaultProgress) && wire::is_progress(stop.argument)) record.argument = 0;
   return record;
 }
 

@@ -25,7 +25,8 @@ struct alignas(128) Context {
 };
 
 enum class StopReason : std::uint8_t {
-  Exit,         // environment call; argument = a0
+  Exit,         // environment call; argument = a0. Of all others but TraceMark and BadCall it is what the kernel is
+                // at (wire::kProgressMark), or 0
   Barrier,      // environment call; resume() continues behind it
   TraceMark,    // environment call; argument = a0; resume() continues behind it
   BadCall,      // unknown environment call; argument = a7

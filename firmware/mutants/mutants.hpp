@@ -143,7 +143,11 @@ enum class Mutant : std::uint8_t {
   // Injected faults
   FaultFunction,  // a fault aimed at a function counts what happens to that one only
   FaultDisarmed,  // a fault that was disarmed fires no more
-  Last = FaultDisarmed,
+  // Launches on several cores
+  FaultCore,      // an error of a kernel names its core
+  FaultProgress,  // and what the kernel was at
+  PartsInTurn,    // parts of one function on one core run in turn (the one that was queued last goes first)
+  Last = PartsInTurn,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`

@@ -105,6 +105,12 @@ void note_unit_use(HartLocal& hart, Context& context) {
   }
 }
 
+// What the kernel says that it is at.
+std::uint64_t progress_of(const Context& context) {
+  const std::uint64_t value = context.integer[kS11];
+  return wire::is_progress(value) ? value : 0;
+}
+
 // The usual end, of which trap.S saved nothing else.
 Stop exit_stop(HartLocal& hart, Context& context) {
   riscv::forget_units(hart, context);
@@ -119,7 +125,10 @@ Stop call_stop(const HartLocal& hart, Context& context) {
   stop.pc = context.integer[kPc];
   stop.argument = hart.argument;
   switch (static_cast<wire::KernelCall>(context.integer[kA7])) {
-    case wire::KernelCall::Barrier: stop.reason = StopReason::Barrier; break;
+    case wire::KernelCall::Barrier:
+      stop.reason = StopReason::Barrier;
+      stop.argument = progress_of(context);
+      break;
     case wire::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
     default:
       stop.reason = StopReason::BadCall;
@@ -128,12 +137,6 @@ Stop call_stop(const HartLocal& hart, Context& context) {
   }
   context.integer[kPc] += kCallBytes;
   return stop;
-}
-
-// What the kernel says that it is at.
-std::uint64_t progress_of(const Context& context) {
-  const std::uint64_t value = context.integer[kS11];
-  return wire::is_progress(value) ? value : 0;
 }
 
 Stop fault_stop(const HartLocal& hart, const Context& context) {
@@ -172,7 +175,7 @@ Stop trap_stop(const HartLocal& hart, Context& context) {
   const bool timer = (hart.cause & ~riscv::kCauseInterrupt) == 7;
   if (!timer) riscv::imsic_claim_all();
   stop.reason = timer ? StopReason::Timer : StopReason::Interrupted;
-  if (timer) stop.argument = progress_of(context);
+  stop.argument = progress_of(context);  // the slice that spends the last of the budget may end with either
   return stop;
 }
 

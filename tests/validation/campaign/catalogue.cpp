@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 45> kCatalogue{{
+constexpr std::array<Scenario, 46> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -203,6 +203,12 @@ constexpr std::array<Scenario, 45> kCatalogue{{
      "comparison with the golden model",
      {},
      silently_wrong_result},
+    {"F46",
+     Execution,
+     "a core is lost while the others of its launch wait at a barrier",
+     "a kernel's trap, the kernels' watchdog",
+     {},
+     core_lost_in_a_gang},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -35,6 +35,12 @@ wire::Target target_of(unsigned function) {
   return function == 0 ? wire::kTargetPhysical : wire::target_of_virtual(function);
 }
 
+wire::FaultSpec fault_at(unsigned function, wire::FaultPoint point, wire::FaultAction action) {
+  wire::FaultSpec spec = ScenarioContext::any_fault(point, action);
+  spec.trigger.function = target_of(function);
+  return spec;
+}
+
 std::unique_ptr<svp::Context> open_context(ScenarioContext& context, unsigned function) {
   svp::ContextOptions options;
   options.function = function;
@@ -46,6 +52,8 @@ LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream) {
     stream.Synchronize(ScenarioContext::Clock::now() + context.timeout());
   } catch (const StreamError& error) {
     return {.error = error.what(), .failure = error.failure()};
+  } catch (const TimeoutError& error) {
+    return {.error = std::string("did not end: ") + error.what(), .failure = {}};
   }
   return {};
 }

@@ -25,6 +25,11 @@ wire::Target target_of(unsigned function);
 // A program's context on a function (0: the PF) of the scenario's card. Throws svp::Error.
 std::unique_ptr<svp::Context> open_context(ScenarioContext& context, unsigned function);
 
+// Of these functions faults of the engine are shown: a virtual one, and the physical one.
+inline constexpr unsigned kEngineFunctions[] = {kFaulting, 0};
+inline constexpr std::uint64_t kBothCores = 3;
+wire::FaultSpec fault_at(unsigned function, wire::FaultPoint point, wire::FaultAction action);
+
 // How a launch ended: `error` is empty when it ended OK.
 struct LaunchEnd {
   std::string error{};  // the text that a program gets
@@ -32,7 +37,8 @@ struct LaunchEnd {
 
   bool ok() const { return error.empty(); }
 };
-// Waits for the stream, for no longer than the scenario's bound.
+// Waits for the stream, for no longer than the scenario's bound. What is under way then goes on: its outcome is OK, and
+// its error says so.
 LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream);
 
 // One operation of spyre::ops, as a program calls it: random inputs, and the golden model's result.

@@ -8,10 +8,8 @@
 
 namespace svp::campaign {
 
-using Clock = std::chrono::steady_clock;
-
 CardResources count_card_resources(Device& management, std::chrono::milliseconds bound) {
-  const auto limit = Clock::now() + bound;
+  const auto limit = std::chrono::steady_clock::now() + bound;
   const unsigned functions = management.config().virtual_functions + 1;
   for (;;) {
     CardResources found;
@@ -28,7 +26,7 @@ CardResources count_card_resources(Device& management, std::chrono::milliseconds
     found.streams = card.streams;
     found.arena_pages = card.arena_pages;
     found.table_pages = card.table_pages;
-    if (dirty == 0 || Clock::now() > limit) return found;
+    if (dirty == 0 || std::chrono::steady_clock::now() > limit) return found;
     std::this_thread::sleep_for(campaign_bounds::kLook);  // bounded: by `bound` of the loop
   }
 }

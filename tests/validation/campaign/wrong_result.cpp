@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F45: what goes wrong under an operation of the engine. Each is done to a virtual function and to the physical one,
+// F45: the result of an operation of the engine is silently wrong. Done to a virtual function and to the physical one,
 // and VF3 computes beside it.
 #include <cstdio>
 #include <string>
@@ -14,15 +14,6 @@ namespace {
 using wire::FaultAction;
 using wire::FaultPoint;
 
-constexpr unsigned kFunctions[] = {kFaulting, 0};
-constexpr std::uint64_t kBothCores = 3;
-
-wire::FaultSpec fault_at(unsigned function, FaultPoint point, FaultAction action) {
-  wire::FaultSpec spec = ScenarioContext::any_fault(point, action);
-  spec.trigger.function = target_of(function);
-  return spec;
-}
-
 // Whether a text names the element and both values.
 bool names(const std::string& text, const ops::Difference& difference) {
   std::string index;
@@ -31,8 +22,6 @@ bool names(const std::string& text, const ops::Difference& difference) {
   std::snprintf(values, sizeof values, "] is %.9g, not %.9g;", difference.got, difference.expected);
   return !index.empty() && text.contains("element " + index + values);
 }
-
-// ---- F45 ------------------------------------------------------------------------------------------------------------
 
 // Each launch of `function` has one byte of its result inverted when its last core has ended.
 void invert_a_byte(ScenarioContext& context, unsigned function, OperationTenant& other) {
@@ -69,7 +58,7 @@ void silently_wrong_result(ScenarioContext& context) {
   context.bystander();
   OperationTenant other(context, kThird, context.random());
   context.trigger();
-  for (const unsigned function : kFunctions) invert_a_byte(context, function, other);
+  for (const unsigned function : kEngineFunctions) invert_a_byte(context, function, other);
   context.contained();
 }
 
