@@ -190,7 +190,7 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
   if (stop.reason != hal::StopReason::Fault) part.stale_faults = 0;
   switch (stop.reason) {
     case hal::StopReason::Exit:
-      if (stop.argument != 0) {
+      if (stop.argument != 0 && !mutated(Mutant::KernelStatus)) {
         fail(launch, Outcome::Fault, {Status::KernelStatus}, describe(launch, part, stop));
       } else if (faults_->armed(FaultPoint::KernelResult)) [[unlikely]] {
         corrupt_result(launch);

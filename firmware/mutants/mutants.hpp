@@ -147,7 +147,8 @@ enum class Mutant : std::uint8_t {
   FaultCore,      // an error of a kernel names its core
   FaultProgress,  // and what the kernel was at
   PartsInTurn,    // parts of one function on one core run in turn (the one that was queued last goes first)
-  Last = PartsInTurn,
+  KernelStatus,   // a kernel that returns a status ends FAULT
+  Last = KernelStatus,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`

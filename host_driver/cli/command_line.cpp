@@ -325,7 +325,7 @@ void CommandLine::add_fault() {
 
   // Their words are the validation program's.
   fault_campaign_ =
-      fault->add_subcommand("campaign", "forty-six scenarios, each with five proofs, on cards of their own");
+      fault->add_subcommand("campaign", "forty-seven scenarios, each with five proofs, on cards of their own");
   soak_ =
       app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
 

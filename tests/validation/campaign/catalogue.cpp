@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 46> kCatalogue{{
+constexpr std::array<Scenario, 47> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -209,6 +209,12 @@ constexpr std::array<Scenario, 46> kCatalogue{{
      "a kernel's trap, the kernels' watchdog",
      {},
      core_lost_in_a_gang},
+    {"F47",
+     Execution,
+     "a bit of a scratchpad is inverted under a device program",
+     "the engine, a kernel's trap, the watchdog, the golden model",
+     {},
+     scratchpad_bit_flips},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -118,7 +118,10 @@ ops::Comparison OperationTenant::compare() { return ops::compare(to_host(*result
 
 std::string OperationTenant::wrong(std::uint64_t core_mask) {
   const LaunchEnd end = launch(core_mask);
-  if (!end.ok()) return end.error;
+  return end.ok() ? damage() : end.error;
+}
+
+std::string OperationTenant::damage() {
   if (const auto result = compare(); !result.equal()) return ops::describe(result);
   for (std::size_t i = 0; i < input_.size(); ++i) {
     const auto input = ops::compare(to_host(on_card_[i]), input_[i]);

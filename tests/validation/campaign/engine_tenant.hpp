@@ -51,7 +51,9 @@ class OperationTenant {
   LaunchEnd launch(std::uint64_t core_mask);
   // The last launch's result against the golden model's.
   ops::Comparison compare();
-  // Empty: a launch that ends OK with the golden model's result, after which the inputs on the card are unchanged.
+  // Empty: the last launch's result is the golden model's, and the inputs on the card are as they were.
+  std::string damage();
+  // Empty: a launch that ends OK, and no damage.
   std::string wrong(std::uint64_t core_mask);
 
   // What compare() finds when the byte at this offset of the result is inverted, and nothing else is wrong.

@@ -89,7 +89,7 @@ class Gang {
   // A doorbell ends a slice of core 0, so that many may be over before it has begun with the first operation. Then the
   // fault comes later.
   Met meet(GangStream stream, FaultAction action, std::uint64_t budget) {
-    for (std::uint64_t tries = 1;; ++tries) {  // bounded: kMostTries
+    for (std::uint64_t tries = 1;; ++tries) {  // bounded: at most kMostTries launches
       const auto fault = arm(action, tries * kLeastSlices);
       Met met{.end = tenant_.launch(stream, kBothCores, budget), .evidence = context_.evidence(fault)};
       const StreamFailure& failure = met.end.failure;

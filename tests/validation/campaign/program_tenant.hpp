@@ -42,6 +42,8 @@ class ProgramTenant {
   void start(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
   LaunchEnd wait(std::size_t stream);
   LaunchEnd launch(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
+  // Whether a launch on it would begin.
+  bool usable(std::size_t stream) const { return !streams_[stream]->error() && streams_[stream]->Query(); }
   void reset(std::size_t stream) { streams_[stream]->Reset(); }
   // The result of a launch that ended OK.
   ops::Comparison compare(std::size_t stream);

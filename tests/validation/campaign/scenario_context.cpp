@@ -59,6 +59,7 @@ Device& ScenarioContext::management() {
   // What an earlier scenario armed and nobody met.
   value_or_throw(fault::FaultClient(*management_).disarm_all());
   next_row_ = 0;
+  free_rows_.clear();
   return *management_;
 }
 
@@ -107,7 +108,13 @@ wire::FaultSpec ScenarioContext::fault_at_faulting(wire::FaultPoint point, wire:
 
 ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
   Device& by = management();  // first: what it finds armed, it disarms
-  const Fault armed_row{next_row_++};
+  Fault armed_row{next_row_};
+  if (next_row_ == wire::kFaultRows && !free_rows_.empty()) {
+    armed_row.row = free_rows_.back();
+    free_rows_.pop_back();
+  } else {
+    ++next_row_;
+  }
   spec.fault = armed_row.row;
   value_or_throw(fault::FaultClient(by).arm(spec));
   artifacts_->armed.push_back({.spec = spec, .evidence = {}});
@@ -116,15 +123,20 @@ ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
 
 wire::FaultEvidence ScenarioContext::evidence(Fault row) {
   const auto found = value_or_throw(fault::FaultClient(management()).query(row.row));
-  for (ArmedFault& armed : artifacts_->armed) {
-    if (armed.spec.fault != row.row) continue;
-    armed.evidence = found;
-    armed.asked = true;
+  // A row may have been armed before for another fault.
+  const auto last = std::find_if(artifacts_->armed.rbegin(), artifacts_->armed.rend(),
+                                 [&](const ArmedFault& armed) { return armed.spec.fault == row.row; });
+  if (last != artifacts_->armed.rend()) {
+    last->evidence = found;
+    last->asked = true;
   }
   return found;
 }
 
-void ScenarioContext::disarm(Fault row) { value_or_throw(fault::FaultClient(management()).disarm(row.row)); }
+void ScenarioContext::disarm(Fault row) {
+  value_or_throw(fault::FaultClient(management()).disarm(row.row));
+  free_rows_.push_back(row.row);
+}
 
 void ScenarioContext::set_quota(std::uint64_t bytes) {
   const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kFaulting), bytes);

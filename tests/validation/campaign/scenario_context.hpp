@@ -143,6 +143,7 @@ class ScenarioContext {
   std::unique_ptr<TestStream> stream_;
   std::uint64_t next_image_ = 0;
   std::uint32_t next_row_ = 0;
+  std::vector<std::uint32_t> free_rows_;  // disarmed, and taken again when there are no new ones
 };
 
 // A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed. Some are

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// F47: a bit of a core's scratchpad is inverted while the engine executes a program. The engine keeps its checked
+// copies of the header, the arguments and the operations there, and uses them without another check.
+#include <cstddef>
+#include <string>
+
+#include "firmware/kernels/engine/execution.hpp"
+#include "tests/validation/campaign/program_tenant.hpp"
+#include "tests/validation/campaign/scenarios.hpp"
+
+namespace svp::campaign {
+
+namespace {
+
+using kernel::engine::Memory;
+using wire::FaultAction;
+using wire::FaultPoint;
+using wire::Outcome;
+using wire::Status;
+
+// Several times as long as the slices before the flip. The core is not the one of the card's own loop, whose slices
+// doorbells end.
+constexpr std::uint32_t kFlippedIterations = 200;
+constexpr std::uint64_t kFirstFlip = 6, kLaterFlips = 6;
+constexpr std::uint64_t kFlippedCore = 2;
+constexpr std::uint64_t kFlippedBudget = 200;  // slices: more than the program takes
+constexpr std::uint64_t kFlipTries = 3;
+constexpr int kRandomFlips = 3;
+
+constexpr std::uint64_t bit_of(std::size_t byte, unsigned bit) { return byte * 8 + bit; }
+constexpr std::size_t operation_at(std::uint32_t number, std::size_t field) {
+  return offsetof(Memory, operation) + number * sizeof(wire::program::Operation) + field;
+}
+constexpr std::size_t kOpcode = offsetof(wire::program::Operation, opcode);
+constexpr std::size_t kFirstExtent = offsetof(wire::program::Operation, extent);
+constexpr std::size_t kFirstOffset =
+    offsetof(wire::program::Operation, operand) + offsetof(wire::program::Operand, offset);
+
+// What each of them makes of the operation.
+static_assert((static_cast<unsigned>(wire::program::Opcode::Add) ^ 1) ==
+              static_cast<unsigned>(wire::program::Opcode::Sub));
+constexpr std::uint64_t kAnotherOpcode = bit_of(operation_at(loop_program::kAdd, kOpcode), 0);
+constexpr std::uint64_t kNoOpcode = bit_of(operation_at(loop_program::kAdd, kOpcode), 7);
+constexpr std::uint64_t kFarAway = bit_of(operation_at(loop_program::kAdd, kFirstOffset + 4), 6);
+constexpr std::uint64_t kEndlessLoop = bit_of(operation_at(loop_program::kInnerLoop, kFirstExtent + 3), 7);
+
+// Any bit of what the engine uses.
+std::uint64_t random_bit(std::mt19937_64& random) {
+  struct Area {
+    std::size_t begin, bytes;
+  };
+  constexpr Area kAreas[] = {
+      {offsetof(Memory, header), sizeof(wire::program::Header)},
+      {offsetof(Memory, argument), 3 * sizeof(wire::program::Argument)},
+      {operation_at(0, 0), loop_program::kEnd * sizeof(wire::program::Operation)},
+      {operation_at(loop_program::kAdd, 0), 2 * sizeof(wire::program::Operation)},
+      {offsetof(Memory, working), 4 * wire::kKiB},
+  };
+  const Area& area = kAreas[random() % std::size(kAreas)];
+  return area.begin * 8 + random() % (area.bytes * 8);
+}
+
+struct Flipped {
+  LaunchEnd end;
+  ops::Comparison result{};  // of a launch that ended OK
+  bool fired = false;
+
+  bool effect() const { return !end.ok() || !result.equal(); }
+  std::string text() const { return end.ok() ? ops::describe(result) : end.error; }
+};
+
+class Flips {
+ public:
+  Flips(ScenarioContext& context, unsigned function)
+      : context_(context),
+        function_(function),
+        name_(function_name(function) + "/"),
+        tenant_(context, function, kFlippedIterations, context.random()) {}
+
+  void opcodes() {
+    const Flipped wrong = flip(kAnotherOpcode);
+    context_.detected(name_ + "comparison", wrong.end.ok() && !wrong.result.equal(), wrong.text());
+    const Flipped refused = flip(kNoOpcode);
+    context_.detected(name_ + "refusal",
+                      refused.end.failure.status == Status::KernelStatus &&
+                          refused.text().contains("the engine refused operation 2 (Add): unsupported (line 102"),
+                      refused.text());
+  }
+
+  void address() {
+    const Flipped stray = flip(kFarAway);
+    context_.detected(name_ + "trap",
+                      stray.end.failure.status == Status::LoadFault &&
+                          stray.text().contains("in " + loop_program::text_of(loop_program::kAdd)),
+                      stray.text());
+  }
+
+  void loop() {
+    const Flipped endless = flip(kEndlessLoop);
+    const std::string text = endless.text();
+    context_.detected(name_ + "watchdog",
+                      endless.end.failure.status == Status::WatchdogExpired &&
+                          (text.contains("in " + loop_program::text_of(loop_program::kAdd)) ||
+                           text.contains("in " + loop_program::text_of(loop_program::kCopy))),
+                      text);
+  }
+
+  void run_again() {
+    const std::string wrong = tenant_.wrong(0, kFlippedCore, kFlippedBudget);
+    context_.recovered(name_ + "rerun", wrong.empty(), wrong.empty() ? "right when launched again" : wrong);
+  }
+
+  // Right, found by the comparison, or typed: each launch ends.
+  void anywhere() {
+    for (int i = 0; i < kRandomFlips; ++i) {
+      const std::uint64_t bit = random_bit(context_.random());
+      const Flipped flipped = once(bit, 1);
+      const bool typed = flipped.end.ok() || flipped.end.failure.outcome != Outcome::Ok;
+      context_.claim(Proof::Detected, name_ + "any bit", typed, "bit " + std::to_string(bit) + ": " + flipped.text());
+      context_.fired(flipped.fired, "bit " + std::to_string(bit) + " inverted");
+      recover_stream();
+    }
+  }
+
+ private:
+  // Where the flip came before the operation was copied to the scratchpad, again and later.
+  Flipped flip(std::uint64_t bit) {
+    Flipped flipped;
+    for (std::uint64_t tries = 1; tries <= kFlipTries && !flipped.effect(); ++tries) flipped = once(bit, tries);
+    context_.fired(flipped.fired, "bit " + std::to_string(bit) + " inverted");
+    recover_stream();
+    return flipped;
+  }
+
+  Flipped once(std::uint64_t bit, std::uint64_t times) {
+    auto spec = fault_at(function_, FaultPoint::Kernel, FaultAction::FlipScratchpad);
+    spec.argument = bit;
+    spec.trigger.first = times * kFirstFlip + context_.random()() % kLaterFlips;
+    const auto fault = context_.arm(spec);
+    Flipped flipped{.end = tenant_.launch(0, kFlippedCore, kFlippedBudget)};
+    if (flipped.end.ok()) flipped.result = tenant_.compare(0);
+    flipped.fired = context_.evidence(fault).fired == 1;
+    context_.disarm(fault);
+    return flipped;
+  }
+
+  void recover_stream() {
+    if (!tenant_.usable(0)) tenant_.reset(0);
+  }
+
+  ScenarioContext& context_;
+  unsigned function_;
+  std::string name_;
+  ProgramTenant tenant_;
+};
+
+void check_other(ScenarioContext& context, const std::string& name, OperationTenant& other) {
+  std::string wrong = other.damage();
+  if (wrong.empty()) wrong = other.wrong(kBothCores);
+  context.contained(name + "another tenant", wrong.empty(), wrong.empty() ? "another tenant's bytes are whole" : wrong);
+}
+
+}  // namespace
+
+void scratchpad_bit_flips(ScenarioContext& context) {
+  context.bystander();
+  OperationTenant other(context, kThird, context.random());
+  (void)other.launch(kBothCores);
+  context.trigger();
+  for (const unsigned function : kEngineFunctions) {
+    {
+      Flips flips(context, function);
+      flips.opcodes();
+      flips.address();
+      flips.loop();
+      flips.run_again();
+      flips.anywhere();
+      check_other(context, function_name(function) + "/", other);
+    }
+    // What the engine wrote by a flipped address may have been its own program: another runtime has its own.
+    ProgramTenant next(context, function, kFlippedIterations, context.random());
+    const std::string wrong = next.wrong(0, kFlippedCore, kFlippedBudget);
+    context.recovered(function_name(function) + "/next runtime", wrong.empty(),
+                      wrong.empty() ? "the function's next runtime is right" : wrong);
+  }
+  context.contained();
+}
+
+}  // namespace svp::campaign
