@@ -36,6 +36,11 @@ double element_for(Op op, double x) {
 
 bool is_index(Op op, std::size_t input) { return op == Op::Embedding && input == 1; }
 
+std::vector<std::string> default_shapes(Op op) {
+  if (op == Op::Conv2d) return {"1x64x28x28", "64x64x3x3"};
+  return {svp::ops::info_of(op).family == svp::ops::Family::Window ? "1x64x28x28" : "64x128"};
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_extents(const std::string& text) {
@@ -71,9 +76,10 @@ OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   std::vector<std::string> shapes = options.shapes;
-  if (shapes.empty()) shapes = {"64x128"};
+  if (shapes.empty()) shapes = default_shapes(*op);
   const unsigned tensors = svp::ops::info_of(*op).tensors;
-  if (shapes.size() == 1 && tensors <= 3 && options.numbers.empty()) shapes.resize(tensors, shapes.front());
+  const bool serves_all = tensors <= 3 && *op != Op::Conv2d && options.numbers.empty();
+  if (shapes.size() == 1 && serves_all) shapes.resize(tensors, shapes.front());
   for (const std::string& shape : shapes) {
     Array array = Array::of(parse_extents(shape));
     const bool index = is_index(*op, problem.inputs.size());

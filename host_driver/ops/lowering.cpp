@@ -146,10 +146,10 @@ const Value& Lowering::as_format(const Value& value, DeviceType device_dtype) {
 }
 
 const Value& Lowering::with_stick(const Value& value, std::optional<std::size_t> stick) {
-  if (value.stick() == stick) return value;
   const std::vector<std::int64_t> size = size_in_memory(value);
+  if (stick && size[*stick] == 1) stick.reset();
+  if (value.stick() == stick) return value;
   const Value& copy = temporary(size, value.form.base.dtype, value.form.layout.device_dtype, stick);
-  if (copy.stick() == value.stick()) return value;  // of extent 1, there or here
   store(value.size() == size ? value : keep(value.seen_as({size, value.form.view.stride, value.form.view.offset})),
         copy);
   return copy;
@@ -233,6 +233,7 @@ Lowered lower(const Request& request) {
     case Family::Reduction: lower_reduction(lowering); break;
     case Family::Product: lower_products(lowering); break;
     case Family::Norm: lower_norms(lowering); break;
+    case Family::Window: request.op == Op::Conv2d ? lower_convolution(lowering) : lower_pooling(lowering); break;
   }
   return lowering.finish();
 }

@@ -100,5 +100,7 @@ void lower_reduction(Lowering& lowering);
 void lower_products(Lowering& lowering);
 void lower_norms(Lowering& lowering);
 void lower_movement(Lowering& lowering);
+void lower_pooling(Lowering& lowering);
+void lower_convolution(Lowering& lowering);
 
 }  // namespace svp::ops

@@ -10,6 +10,11 @@ using program::Opcode;
 
 constexpr const char* kDim = "keepdim (0), dimensions (all)";
 
+// Of height and width, each.
+constexpr const char* kAvgPool = "2 kernel, 2 stride (kernel), 2 padding (0), ceil (0), count pad (1), divisor";
+constexpr const char* kMaxPool = "2 kernel, 2 stride (kernel), 2 padding (0), 2 dilation (1), ceil (0)";
+constexpr const char* kConvolution = "2 stride (1), 2 padding (0), 2 dilation (1), groups (1)";
+
 constexpr OpInfo kTable[] = {
     {Op::Copy, Family::Movement, Opcode::Copy, 1, "copy", "", 0, true, ""},
     {Op::Add, Family::Elementwise, Opcode::Add, 2, "add", "", 0, true, ""},
@@ -63,6 +68,11 @@ constexpr OpInfo kTable[] = {
     {Op::Embedding, Family::Movement, Opcode::Gather, 2, "embedding", "", 0, true, ""},
     {Op::Cat, Family::Movement, Opcode::Copy, program::kMaxArguments - 1, "cat", "dim", 0, true, ""},
     {Op::IndexCopy, Family::Movement, Opcode::Scatter, 2, "index_copy", "", 0, true, ""},
+    {Op::AvgPool2d, Family::Window, Opcode::Mean, 1, "avg_pool2d", kAvgPool, 1, true,
+     "rows, then columns, summed in fp32"},
+    {Op::MaxPool2d, Family::Window, Opcode::Max, 1, "max_pool2d", kMaxPool, 0, true, ""},
+    {Op::Conv2d, Family::Window, Opcode::MatMul, 3, "conv2d", kConvolution, 2, false,
+     "plus 2^-9 of the largest; matmul, then add. One channel per group: products in fp32, one rounding"},
 };
 static_assert(std::size(kTable) == kOps);
 

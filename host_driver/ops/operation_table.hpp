@@ -61,10 +61,13 @@ enum class Op : std::uint8_t {
   Embedding,
   Cat,
   IndexCopy,
+  AvgPool2d,
+  MaxPool2d,
+  Conv2d,
 };
-inline constexpr unsigned kOps = static_cast<unsigned>(Op::IndexCopy) + 1;
+inline constexpr unsigned kOps = static_cast<unsigned>(Op::Conv2d) + 1;
 
-enum class Family : std::uint8_t { Movement, Elementwise, Comparison, Function, Reduction, Product, Norm };
+enum class Family : std::uint8_t { Movement, Elementwise, Comparison, Function, Reduction, Product, Norm, Window };
 
 struct OpInfo {
   Op op;

@@ -134,9 +134,13 @@ Value ProgramWriter::table(std::span<const std::uint16_t> entries) {
 void ProgramWriter::emit(const OperationParts& parts) {
   const std::size_t rank = parts.extent.size();
   if (rank > program::kMaxRank || parts.operands.size() > program::kMaxOperands ||
-      parts.masks.size() > program::kMaxMasks || operations_.size() == program::kMaxOperations) {
+      parts.masks.size() > program::kMaxMasks) {
     throw InvalidArgument("shape", "an operation over " + std::to_string(rank) + " dimensions",
                           "use at most " + std::to_string(program::kMaxRank));
+  }
+  if (operations_.size() == program::kMaxOperations) {
+    throw InvalidArgument("shape", "a program of more than " + std::to_string(program::kMaxOperations) + " operations",
+                          "compute parts of the tensors one after the other");
   }
   program::Operation operation{};
   operation.opcode = parts.opcode;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "host_driver/ops/lowering.hpp"
+#include "host_driver/ops/reference_windows.hpp"
 
 namespace svp::ops {
 namespace {
@@ -306,6 +307,9 @@ std::vector<Array> reference(Op op, const std::vector<Array>& inputs, const std:
     case Op::TopK: return top_k_of(x, integer(0, 1), dimension_of(integer(1, -1), rank));
     case Op::Embedding: return {embedding_of(x, inputs[1])};
     case Op::Cat: return {cat_of(inputs, dimension_of(integer(0, 0), rank))};
+    case Op::AvgPool2d:
+    case Op::MaxPool2d: return {reference_pool(op, x, integers)};
+    case Op::Conv2d: return {reference_convolution(inputs, integers)};
     default: break;
   }
   if (info_of(op).family == Family::Reduction) return {reduction(op, x, integers)};

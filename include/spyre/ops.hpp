@@ -271,4 +271,70 @@ inline SpyreTensor cat(Context& c, std::span<const SpyreTensor> tensors, std::in
   return run(c, "cat", tensors, {}, integers, o).front();
 }
 
+// ---- windows over images [N, C, H, W] or [C, H, W]; torch.nn.functional's names and defaults
+// Of height and width: one number is both.
+struct Size2d {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  constexpr Size2d(std::int64_t both)
+      : height(both), width(both) {}  // NOLINT(google-explicit-constructor): 3 is {3, 3}
+  constexpr Size2d(std::int64_t h, std::int64_t w) : height(h), width(w) {}
+};
+
+struct AvgPool2d {
+  std::optional<Size2d> stride{};  // empty: the kernel's size
+  Size2d padding = 0;              // at most half of the kernel
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+  std::int64_t divisor_override = 0;  // 0: the elements of the window
+};
+inline SpyreTensor avg_pool2d(Context& c, const SpyreTensor& x, Size2d kernel_size, const AvgPool2d& p = {},
+                              const Options& o = {}) {
+  const Size2d stride = p.stride.value_or(kernel_size);
+  const std::int64_t integers[] = {
+      kernel_size.height, kernel_size.width, stride.height,       stride.width,
+      p.padding.height,   p.padding.width,   p.ceil_mode ? 1 : 0, p.count_include_pad ? 1 : 0,
+      p.divisor_override};
+  return detail::one(c, "avg_pool2d", {x}, {}, integers, o);
+}
+
+struct MaxPool2d {
+  std::optional<Size2d> stride{};  // empty: the kernel's size
+  Size2d padding = 0;              // at most half of the kernel
+  Size2d dilation = 1;
+  bool ceil_mode = false;
+};
+inline SpyreTensor max_pool2d(Context& c, const SpyreTensor& x, Size2d kernel_size, const MaxPool2d& p = {},
+                              const Options& o = {}) {
+  const Size2d stride = p.stride.value_or(kernel_size);
+  const std::int64_t integers[] = {kernel_size.height, kernel_size.width, stride.height,
+                                   stride.width,       p.padding.height,  p.padding.width,
+                                   p.dilation.height,  p.dilation.width,  p.ceil_mode ? 1 : 0};
+  return detail::one(c, "max_pool2d", {x}, {}, integers, o);
+}
+
+struct Conv2d {
+  Size2d stride = 1;
+  Size2d padding = 0;  // zeros
+  Size2d dilation = 1;
+  std::int64_t groups = 1;
+};
+namespace detail {
+inline SpyreTensor convolution(Context& c, std::initializer_list<SpyreTensor> tensors, const Conv2d& p,
+                               const Options& o) {
+  const std::int64_t integers[] = {p.stride.height,   p.stride.width,   p.padding.height, p.padding.width,
+                                   p.dilation.height, p.dilation.width, p.groups};
+  return one(c, "conv2d", tensors, {}, integers, o);
+}
+}  // namespace detail
+// Of DL16 tensors. weight [out channels, channels / groups, height, width]; bias [out channels].
+inline SpyreTensor conv2d(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const Conv2d& p = {},
+                          const Options& o = {}) {
+  return detail::convolution(c, {x, weight}, p, o);
+}
+inline SpyreTensor conv2d(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const SpyreTensor& bias,
+                          const Conv2d& p = {}, const Options& o = {}) {
+  return detail::convolution(c, {x, weight, bias}, p, o);
+}
+
 }  // namespace spyre::inline v0::ops

@@ -210,6 +210,85 @@ void make_movement(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays)
   add_input(made, arrays, TensorForm::dense(DataType::Int32, index_size, DeviceType::Int32), std::move(index));
 }
 
+// ---- windows --------------------------------------------------------------------------------------------------------
+
+std::int64_t span_of(std::int64_t kernel, std::int64_t dilation) { return (kernel - 1) * dilation + 1; }
+
+// What along one dimension windows are: a kernel that fits `extent` with its padding, larger and smaller strides.
+struct AnyAxis {
+  std::int64_t kernel, stride, padding, dilation;
+};
+AnyAxis any_axis(Random& random, std::int64_t extent, bool dilates, bool half_padding) {
+  AnyAxis axis{1 + below(random, 4), 1 + below(random, 5), 0, dilates && below(random, 3) == 0 ? 2 : 1};
+  const std::int64_t span = span_of(axis.kernel, axis.dilation);
+  if (below(random, 2) == 0) axis.padding = below(random, half_padding ? axis.kernel / 2 + 1 : 4);
+  if (extent + 2 * axis.padding < span) return {1, axis.stride, 0, 1};
+  // A window between the elements of the image has nothing to choose from.
+  if (half_padding && axis.dilation >= extent) return {1, axis.stride, 0, 1};
+  return axis;
+}
+
+void make_pool(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  Random& random = make.random;
+  Dims size{1 + below(random, 3), make.extent(), 1 + below(random, 12), 1 + below(random, 12)};
+  if (below(random, 8) == 0) size[3] = 70;
+  if (below(random, 4) == 0) size.erase(size.begin());
+  const bool largest = op == Op::MaxPool2d;
+  const AnyAxis down = any_axis(random, size[size.size() - 2], largest, true);
+  const AnyAxis across = any_axis(random, size.back(), largest, true);
+  const bool as_kernel = below(random, 4) == 0;  // strides are those of the kernel
+  Dims& integers = made.request.integers;
+  integers = {down.kernel, across.kernel};
+  if (as_kernel) integers.insert(integers.end(), {0, 0});
+  if (!as_kernel) integers.insert(integers.end(), {down.stride, across.stride});
+  integers.insert(integers.end(), {down.padding, across.padding});
+  if (largest) integers.insert(integers.end(), {down.dilation, across.dilation});
+  if (below(random, 2) == 0) integers.push_back(below(random, 2));  // ceil_mode
+  if (!largest && integers.size() == 7 && below(random, 2) == 0) {
+    integers.push_back(below(random, 2));  // count_include_pad
+    if (below(random, 2) == 0) integers.push_back(below(random, 2) == 0 ? 7 : -3);
+  }
+  add_input(made, arrays, make.form(size), make.values(size, 2));
+  made.ulps = largest ? 0 : 1;
+  made.relative = largest ? 0 : 0x1p-20;
+}
+
+void make_convolution(Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  Random& random = make.random;
+  static constexpr std::int64_t kChannels[] = {1, 2, 3, 16, 33, 64, 65, 70};
+  const auto few = [&random] { return kChannels[below(random, std::size(kChannels))]; };
+  Dims image{1 + below(random, 2), few(), 1 + below(random, 9), 1 + below(random, 9)};
+  Dims weight{few(), image[1], 0, 0};
+  std::int64_t groups = 1;
+  switch (below(random, 3)) {
+    case 0:  // one channel in each group
+      groups = image[1];
+      weight = {image[1] * (1 + below(random, 2)), 1, 0, 0};
+      break;
+    case 1:
+      groups = 2 + below(random, 2);
+      weight[1] = below(random, 2) == 0 ? 2 + below(random, 8) : 64 + below(random, 2);
+      image[1] = groups * weight[1];
+      weight[0] = groups * (1 + below(random, 70));
+      break;
+    default: break;
+  }
+  const AnyAxis down = any_axis(random, image[2], true, false);
+  const AnyAxis across = any_axis(random, image[3], true, false);
+  weight[2] = down.kernel;
+  weight[3] = across.kernel;
+  made.request.integers = {down.stride,   across.stride,   down.padding, across.padding,
+                           down.dilation, across.dilation, groups};
+  const bool plain = groups == 1 && down.dilation == 1 && across.dilation == 1;
+  if (plain && below(random, 2) == 0) made.request.integers.resize(4);
+  if (below(random, 4) == 0) image.erase(image.begin());
+  std::vector<Dims> sizes{image, weight};
+  if (below(random, 2) == 0) sizes.push_back({weight[0]});
+  for (const Dims& size : sizes) add_input(made, arrays, make.form(size), make.values(size, 1));
+  made.relative = 0x1p-9;
+  made.ulps = 2;
+}
+
 // The distance between neighbours of the format at this magnitude.
 double spacing(DeviceType type, double value) {
   const int fraction = type == DeviceType::Fp32 ? 23 : 9;
@@ -272,6 +351,9 @@ OpCase random_op_case(Op op, Random& random, std::int64_t size_limit) {
     case ops::Family::Reduction: make_reduction(op, make, made, arrays); break;
     case ops::Family::Product: make_product(op, make, made, arrays); break;
     case ops::Family::Norm: make_norm(op, make, made, arrays); break;
+    case ops::Family::Window:
+      op == Op::Conv2d ? make_convolution(make, made, arrays) : make_pool(op, make, made, arrays);
+      break;
     default: make_elementwise(op, make, made, arrays); break;
   }
   made.expected = ops::reference(op, arrays, made.request.scalars, made.request.integers);
