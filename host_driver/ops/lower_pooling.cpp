@@ -27,13 +27,13 @@ const Value& pooled_images(Lowering& lowering) {
 }
 
 // Windows are of rows and columns: the lanes of a stick are images or channels, whichever fill them better.
-const Value& with_free_lanes(Lowering& lowering, const Value& images) {
-  if (images.stick() == 0 || images.stick() == 1) return images;
+std::size_t dimension_of_lanes(const Value& images) {
+  if (images.stick() == 0 || images.stick() == 1) return *images.stick();
   const std::int64_t lanes = images.form.layout.elements_per_stick();
   const auto sticks = [&](std::size_t along, std::size_t other) {
     return (images.size()[along] + lanes - 1) / lanes * images.size()[other];
   };
-  return lowering.with_stick(images, sticks(1, 0) <= sticks(0, 1) ? 1 : 0);
+  return sticks(1, 0) <= sticks(0, 1) ? 1 : 0;
 }
 
 // How a window of one dimension becomes an element.
@@ -92,7 +92,7 @@ void lower_pooling(Lowering& lowering) {
   const Request& request = lowering.request();
   const Value& images = pooled_images(lowering);
   const WindowArguments arguments = pool_arguments(request.op, request.integers);
-  const Value* result = &with_free_lanes(lowering, images);
+  const Value* result = &lowering.with_stick(images, dimension_of_lanes(images));
   if (request.op == Op::MaxPool2d) {
     const Pool largest{.opcode = Opcode::Max, .divisor = 0};
     for (const std::size_t dimension : {3U, 2U}) {

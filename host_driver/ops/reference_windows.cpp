@@ -26,7 +26,8 @@ struct Maps {
 // `visit` gets the tap's row and column in the kernel and in the image, also outside of it.
 template <typename Visit>
 void for_each_tap(const WindowArguments& arguments, std::int64_t row, std::int64_t column, Visit visit) {
-  const auto& [down, across] = arguments.axis;
+  const WindowAxis& down = arguments.axis[0];
+  const WindowAxis& across = arguments.axis[1];
   for (std::int64_t i = 0; i < down.kernel; ++i) {
     for (std::int64_t j = 0; j < across.kernel; ++j) {
       visit(i, j, row * down.stride - down.padding + i * down.dilation,
@@ -37,7 +38,8 @@ void for_each_tap(const WindowArguments& arguments, std::int64_t row, std::int64
 
 double pooled(Op op, const Maps& maps, const WindowArguments& arguments, std::int64_t map, std::int64_t row,
               std::int64_t column) {
-  const auto& [down, across] = arguments.axis;
+  const WindowAxis& down = arguments.axis[0];
+  const WindowAxis& across = arguments.axis[1];
   double sum = 0;
   double largest = -std::numeric_limits<double>::infinity();
   std::int64_t inside = 0;

@@ -45,6 +45,20 @@ int main(void) {
   OK(spyre_copy_to_host(context, NULL, result, got, 2 * sizeof got[0]));
   CHECK(got[0] == 6 && got[1] == 15);
 
+  /* The matrix as an image of one channel: windows of 2 x 2 elements. */
+  const int64_t image_shape[3] = {1, 2, 3}, image_stride[3] = {6, 3, 1};
+  const int64_t window[4] = {2, 2, 1, 1};
+  spyre_tensor *image = NULL, *pooled = NULL;
+  OK(spyre_tensor_as_strided(x, image_shape, image_stride, 3, 0, &image));
+  OK(spyre_run_operation(context, NULL, "max_pool2d", (const spyre_tensor* const[]){image}, 1, NULL, 0, window, 4, NULL,
+                         &pooled, 1, &count));
+  OK(spyre_copy_to_host(context, NULL, pooled, got, 2 * sizeof got[0]));
+  CHECK(got[0] == 5 && got[1] == 6);
+  REFUSED(spyre_run_operation(context, NULL, "conv2d", (const spyre_tensor* const[]){image}, 1, NULL, 0, NULL, 0, NULL,
+                              both, 2, &count));
+  spyre_tensor_release(pooled);
+  spyre_tensor_release(image);
+
   REFUSED(spyre_tensor_shape(x, extents, 1, &rank));
   REFUSED(spyre_run_operation(context, NULL, "mish", (const spyre_tensor* const[]){x}, 1, NULL, 0, NULL, 0, NULL, both,
                               2, &count));

@@ -51,6 +51,22 @@ TEST_F(ApiOperations, NumbersViewsAndComparisonsWork) {
   EXPECT_EQ(back(top.indices), (std::vector<float>{2, 1, 2, 1}));
 }
 
+TEST_F(ApiOperations, WindowsArePooledAndConvolved) {
+  const SpyreTensor x = tensor({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  EXPECT_EQ(back(ops::max_pool2d(context(), x, 2, {.stride = 1})), (std::vector<float>{5, 6, 8, 9}));
+  EXPECT_EQ(back(ops::max_pool2d(context(), x, {1, 3}, {.padding = {0, 1}, .dilation = {1, 2}})).size(), 3U);
+  EXPECT_EQ(back(ops::avg_pool2d(context(), x, 2)), (std::vector<float>{3}));
+  EXPECT_EQ(back(ops::avg_pool2d(context(), x, 2, {.padding = 1, .count_include_pad = false})),
+            (std::vector<float>{1, 2.5F, 5.5F, 7}));
+  EXPECT_EQ(back(ops::avg_pool2d(context(), x, 3, {.divisor_override = 5})), (std::vector<float>{9}));
+  const SpyreTensor weight = tensor({1, 1, 2, 2}, {1, 0, 0, 1});
+  EXPECT_EQ(back(ops::conv2d(context(), x, weight)), (std::vector<float>{6, 8, 12, 14}));
+  const SpyreTensor y = ops::conv2d(context(), x, weight, tensor({1}, {0.5F}), {.stride = 2, .padding = 1});
+  EXPECT_EQ(y.shape(), (std::vector<std::int64_t>{1, 1, 2, 2}));
+  EXPECT_EQ(back(y), (std::vector<float>{1.5F, 3.5F, 7.5F, 14.5F}));
+  EXPECT_THROW((void)ops::conv2d(context(), x, weight, {.groups = 2}), spyre::InvalidArgument);
+}
+
 TEST_F(ApiOperations, EveryOperationOfTheListHasAName) {
   const std::vector<ops::Operation> list = ops::operations();
   EXPECT_GT(list.size(), 40U);

@@ -22,7 +22,7 @@ class OperationCommands : public test::Cli {
 
 TEST_F(OperationCommands, TheTableNamesEachOperation) {
   const json table = run_json({"ops"});
-  ASSERT_GT(table["operations"].size(), 40U);
+  ASSERT_EQ(table["operations"].size(), 47U);
   EXPECT_EQ(table["operations"][1]["name"], "add");
   EXPECT_EQ(table["operations"][1]["tensors"], 2);
   const Finished text = run_spyre({"ops"});
@@ -39,6 +39,19 @@ TEST_F(OperationCommands, AnOperationIsRunAndVerified) {
       run_json({"run", "add", "--shape", "3x64", "--shape", "64", "--dtype", "float32", "--repeat", "1", "--verify"});
   EXPECT_EQ(add["elements"], 192);
   EXPECT_TRUE(add["passed"]);
+}
+
+TEST_F(OperationCommands, AConvolutionIsRunOnShapesOfItsOwn) {
+  const json plain = run_json({"run", "conv2d", "--repeat", "1", "--verify"});
+  EXPECT_EQ(plain["outputs"], (json::array({json::array({1, 64, 26, 26})})));
+  EXPECT_TRUE(plain["passed"]);
+  const json grouped = run_json({"run", "conv2d", "--shape", "2x6x9x9", "--shape", "9x2x3x3", "--shape", "9",
+                                 "--integer", "2", "2", "1", "1", "1", "1", "3", "--repeat", "1", "--verify"});
+  EXPECT_EQ(grouped["outputs"], (json::array({json::array({2, 9, 5, 5})})));
+  EXPECT_TRUE(grouped["passed"]);
+  const Finished alone = run_spyre({"run", "conv2d", "--shape", "1x6x9x9"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.output, testing::HasSubstr("give images and weight"));
 }
 
 TEST_F(OperationCommands, WhatCannotBeIsRefused) {

@@ -186,6 +186,12 @@ TEST_F(OperationsOnCard, WhatDoesNotFitIsRefusedByItsName) {
   const std::int64_t k[] = {400};
   EXPECT_EQ(field_of(Op::TopK, {inputs, 1}, k), "k");
   EXPECT_EQ(field_of(Op::Embedding, inputs), "dtype");
+  EXPECT_EQ(field_of(Op::MaxPool2d, {inputs, 1}), "shape");
+  const SpyreTensor images[] = {tensor(random({1, 6, 4, 4}, 11)), tensor(random({4, 6, 5, 3}, 12))};
+  EXPECT_EQ(field_of(Op::AvgPool2d, {images, 1}), "kernel_size");
+  EXPECT_EQ(field_of(Op::Conv2d, images), "shape");  // the kernel is higher than the image
+  const std::int64_t groups[] = {1, 1, 1, 1, 1, 1, 4};
+  EXPECT_EQ(field_of(Op::Conv2d, images, groups), "groups");
 }
 
 TEST_F(OperationsOnCard, AnIndexOutsideEndsTheLaunchWithItsOperation) {
@@ -233,6 +239,9 @@ TEST_F(OperationsOnCard, EveryNumberOfCoresGivesTheSameBits) {
   Operations operations(context());
   const SpyreTensor x = tensor(random({200, 300}, 9));
   const SpyreTensor w = tensor(random({300, 130}, 10));
+  const SpyreTensor image = tensor(random({2, 66, 9, 8}, 11));
+  const SpyreTensor kernel = tensor(random({40, 66, 3, 3}, 12));
+  const SpyreTensor by_channel = tensor(random({66, 1, 3, 3}, 13));
   const auto bits_with = [&](std::uint64_t mask) {
     std::vector<ops::Array> results;
     const auto add = [&](Op op, std::vector<SpyreTensor> inputs, std::vector<std::int64_t> integers = {}) {
@@ -245,6 +254,10 @@ TEST_F(OperationsOnCard, EveryNumberOfCoresGivesTheSameBits) {
     add(Op::Sum, {x}, {0, 0});
     add(Op::Add, {x, x.slice(0, 0, 1)});
     add(Op::Copy, {x.transpose(0, 1)});
+    add(Op::MaxPool2d, {image}, {3, 2, 2, 1, 1, 1});
+    add(Op::AvgPool2d, {image}, {3, 2, 2, 1, 1, 1});
+    add(Op::Conv2d, {image, kernel}, {1, 2, 1, 1});
+    add(Op::Conv2d, {image, by_channel}, {1, 1, 1, 1, 2, 1, 66});
     return results;
   };
   const auto one = bits_with(1);
