@@ -101,8 +101,9 @@ std::string DeviceProgram::describe(const Refusal& refusal) const {
   return describe_refusal(bytes_, refusal) + line_of(bytes_, refusal.operation);
 }
 
-std::string DeviceProgram::describe_operation(std::uint32_t number) const {
-  return place_of(bytes_, {.operation = number}) + line_of(bytes_, number);
+std::string DeviceProgram::describe_operation(std::uint32_t number, std::optional<std::uint8_t> operand) const {
+  const Refusal place{.operand = operand.value_or(wire::program::kNoOperand), .operation = number};
+  return place_of(bytes_, place) + line_of(bytes_, number);
 }
 
 }  // namespace svp

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,8 +37,20 @@ class DeviceProgram {
   // "operation 3 (Add), operand 1: stride", of a refusal of this program by whoever refused it; with the line of the
   // source that the operation was made from, when it says one.
   std::string describe(const wire::program::Refusal& refusal) const;
-  // "operation 3 (Add)", likewise with its line.
-  std::string describe_operation(std::uint32_t number) const;
+  // "operation 3 (Add)", or "operation 3 (Add), operand 1", likewise with its line.
+  std::string describe_operation(std::uint32_t number, std::optional<std::uint8_t> operand = std::nullopt) const;
+
+  // A byte that a launch accessed: of which memory, and how far from its beginning.
+  struct Place {
+    wire::program::Base base;
+    std::uint8_t argument;  // Base::Argument; else 0
+    std::uint64_t offset;   // Base::Scratchpad: in its slice
+  };
+  // In the workspace of a launch.
+  Place place_in_workspace(std::uint64_t offset) const;
+  // Which operand of the operation reaches that byte in any iteration of the loops around it: the output of what was
+  // written, else an input. Of several inputs the first. Empty: none does.
+  std::optional<std::uint8_t> operand_at(std::uint32_t number, const Place& place, bool written) const;
 
  private:
   std::string name_;

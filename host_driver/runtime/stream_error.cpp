@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/kernel.hpp"
@@ -63,12 +64,6 @@ std::string refusal_of(const Kernel& kernel, std::uint64_t status) {
   return kernel.program()->describe(wire::program::from_status(status));
 }
 
-// The operation of the device program that was executed when the kernel ended; empty: the kernel does not say.
-std::string operation_of(const Kernel& kernel, std::uint64_t progress) {
-  if (kernel.program() == nullptr || !wire::is_progress(progress)) return {};
-  return kernel.program()->describe_operation(wire::number_of_progress(progress));
-}
-
 // Visits the operands' places and what else stands in the block, until `visit` returns true.
 template <typename Visit>
 void for_each_row(const LaunchedBlock& of, Visit visit) {
@@ -81,23 +76,63 @@ void for_each_row(const LaunchedBlock& of, Visit visit) {
   }
 }
 
+// Where a fault hit an operand of the launch.
+struct Hit {
+  unsigned operand = 0;
+  std::uint64_t offset = 0;  // from the operand's beginning
+  std::uint64_t behind = 0;  // outside: from its end
+  bool inside = false;
+};
+
 // The operand at the faulting place, or the one that ends closest before it.
-std::string attribute(const LaunchedBlock& of, const wire::FaultRecord& fault) {
-  std::string nearest;
-  std::uint64_t best = ~std::uint64_t{0};
+std::optional<Hit> find_hit(const LaunchedBlock& of, const wire::FaultRecord& fault) {
+  std::optional<Hit> nearest;
   for_each_row(of, [&](unsigned i, const wire::Segment& segment, std::uint8_t window) {
     if (segment.access == wire::kSegmentUnused || window != fault.region_ordinal) return false;
-    if (fault.offset >= segment.offset && fault.offset - segment.offset < segment.bytes) {
-      nearest = operand_name(of.kernel, i) + "+" + offset_text(fault.offset - segment.offset);
+    if (fault.offset < segment.offset) return false;
+    const std::uint64_t offset = fault.offset - segment.offset;
+    if (offset < segment.bytes) {
+      nearest = Hit{.operand = i, .offset = offset, .inside = true};
       return true;
     }
-    if (fault.offset >= segment.offset + segment.bytes && fault.offset - segment.offset - segment.bytes < best) {
-      best = fault.offset - segment.offset - segment.bytes;
-      nearest = std::to_string(best) + " bytes behind operand " + operand_name(of.kernel, i);
-    }
+    const std::uint64_t behind = offset - segment.bytes;
+    if (!nearest || behind < nearest->behind) nearest = Hit{.operand = i, .offset = offset, .behind = behind};
     return false;
   });
   return nearest;
+}
+
+std::string attribute(const LaunchedBlock& of, const Hit& hit) {
+  const std::string name = operand_name(of.kernel, hit.operand);
+  return hit.inside ? name + "+" + offset_text(hit.offset)
+                    : std::to_string(hit.behind) + " bytes behind operand " + name;
+}
+
+// Operand 0 of a program's launch is the program, then come its arguments, then the workspace (program_kernel.cpp).
+std::optional<std::uint8_t> operand_of_program(const DeviceProgram& program, std::uint32_t operation, const Hit& hit,
+                                               wire::FaultAccess access) {
+  using wire::program::Base;
+  DeviceProgram::Place place{.base = Base::Argument, .argument = 0, .offset = hit.offset};
+  if (hit.operand == 0) {
+    const std::uint64_t data = program.header().data_offset;
+    if (hit.offset < data) return std::nullopt;
+    place = {.base = Base::Data, .argument = 0, .offset = hit.offset - data};
+  } else if (hit.operand <= program.arguments().size()) {
+    place.argument = static_cast<std::uint8_t>(hit.operand - 1);
+  } else {
+    place = program.place_in_workspace(hit.offset);
+  }
+  return program.operand_at(operation, place, access == wire::FaultAccess::Store);
+}
+
+// The operation of the device program that was executed when the kernel ended, and which of its operands an access hit;
+// empty: the kernel does not say.
+std::string operation_of(const Kernel& kernel, const wire::FaultRecord& fault, const std::optional<Hit>& hit) {
+  const DeviceProgram* program = kernel.program().get();
+  if (program == nullptr || !wire::is_progress(fault.argument)) return {};
+  const std::uint32_t number = wire::number_of_progress(fault.argument);
+  if (!hit) return program->describe_operation(number);
+  return program->describe_operation(number, operand_of_program(*program, number, *hit, fault.access));
 }
 
 Layer layer_of(const StreamFailure& f) {
@@ -210,15 +245,17 @@ StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& 
   failure.job = kernel != nullptr ? kernel->name() : event ? "event" : "transfer";
   const bool ran = completion.outcome == wire::Outcome::Fault || completion.outcome == wire::Outcome::Timeout;
   if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
+    std::optional<Hit> hit;
     if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&
         completion.fault.access != wire::FaultAccess::None) {
-      failure.operand = attribute(of, completion.fault);
+      hit = find_hit(of, completion.fault);
     }
+    if (hit) failure.operand = attribute(of, *hit);
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
     if (kernel != nullptr && completion.status == wire::Status::KernelStatus) {
       failure.refusal = refusal_of(*kernel, completion.fault.argument);
     } else if (kernel != nullptr) {
-      failure.operation = operation_of(*kernel, completion.fault.argument);
+      failure.operation = operation_of(*kernel, completion.fault, hit);
     }
   }
   return failure;

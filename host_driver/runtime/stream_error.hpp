@@ -28,7 +28,7 @@ struct StreamFailure {
   wire::FaultRecord fault{};
   std::string operand;       // of a fault: the operand it hit, or how far from the nearest; empty when none is near
   std::string symbol;        // of a fault: function+offset
-  std::string operation;     // of a device program, at which a fault or the watchdog ended it
+  std::string operation;     // of a device program, at which a fault or the watchdog ended it, and the operand it hit
   std::string refusal;       // of a device program that the engine refused: operation, operand and field
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };

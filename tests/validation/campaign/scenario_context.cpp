@@ -154,7 +154,7 @@ void ScenarioContext::set_quota(std::uint64_t bytes) {
 
 void ScenarioContext::trigger() { origin_ = Clock::now(); }
 
-void ScenarioContext::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
+void ScenarioContext::prove(Proof proof, bool holds, const std::string& seen, std::string_view claim) {
   result_.claims.push_back({proof, std::string(claim), holds, seen});
   ProofResult& result = result_[proof];
   const bool first = !result.given;
@@ -164,12 +164,12 @@ void ScenarioContext::prove(Proof proof, bool holds, std::string seen, std::stri
   result.seen += seen;
 }
 
-void ScenarioContext::claim(Proof proof, std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::claim(Proof proof, std::string_view name, bool holds, const std::string& seen) {
   const auto since = Clock::now() - origin_;
   if (proof == Proof::Detected && !result_.times.detect) result_.times.detect = since;
   if (proof == Proof::Recovered && !result_.times.recover) result_.times.recover = since;
   std::string text = holds ? std::string(name) : std::string(name) + (seen.empty() ? " does not hold" : ": " + seen);
-  prove(proof, holds, std::move(text), name);
+  prove(proof, holds, text, name);
 }
 
 void ScenarioContext::fired(Fault fault) {
@@ -177,9 +177,9 @@ void ScenarioContext::fired(Fault fault) {
   fired(found.fired != 0, std::to_string(found.fired) + " of " + std::to_string(found.counted) + " occurrences");
 }
 
-void ScenarioContext::detected(std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::detected(std::string_view name, bool holds, const std::string& seen) {
   if (!result_.times.detect) result_.times.detect = Clock::now() - origin_;
-  prove(Proof::Detected, holds, std::move(seen), name);
+  prove(Proof::Detected, holds, seen, name);
 }
 
 void ScenarioContext::contained() {
@@ -191,9 +191,9 @@ void ScenarioContext::contained() {
   contained("neighbour", holds, holds ? std::to_string(rounds) + " rounds of the neighbour, all right" : wrong);
 }
 
-void ScenarioContext::recovered(std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::recovered(std::string_view name, bool holds, const std::string& seen) {
   if (!result_.times.recover) result_.times.recover = Clock::now() - origin_;
-  prove(Proof::Recovered, holds, std::move(seen), name);
+  prove(Proof::Recovered, holds, seen, name);
 }
 
 void ScenarioContext::detected_as(const std::optional<wire::Completion>& end, Outcome outcome, wire::Status status) {
@@ -339,8 +339,8 @@ std::optional<ErrorInfo> Observer::wait_for_failure() {
       if (stream_.submitted() - stream_.ended() < wire::kStreamCredits) (void)stream_.submit(BlockBuilder::nop());
       if (stream_.wait_all(kOneJob)) last_good_ = ScenarioContext::Clock::now();
     }
-  } catch (const Error&) {
-    // submit() is refused when the card is gone: failure() says so below
+  } catch (const Error&) {  // submit() is refused when the card is gone
+    return device_->failure();
   }
   return device_->failure();
 }

@@ -83,17 +83,17 @@ class ScenarioContext {
   // ---- proofs. A second call about the same proof adds to it: all have to hold. Each thing that a scenario says it
   // shows (a bad CRC refused, rings cleared, …) has a name: tests/mutants says what leaves it out. Only evidence has
   // none. Here `seen` is worth saying when the claim does not hold; the name says it when it does.
-  void claim(Proof proof, std::string_view name, bool holds, std::string seen = {});
+  void claim(Proof proof, std::string_view name, bool holds, const std::string& seen = {});
   void fired(Fault fault);
-  void fired(bool holds, std::string seen) { prove(Proof::Fired, holds, std::move(seen)); }
-  void detected(std::string_view name, bool holds, std::string seen);
+  void fired(bool holds, const std::string& seen) { prove(Proof::Fired, holds, seen); }
+  void detected(std::string_view name, bool holds, const std::string& seen);
   // The bystander function got on and is whole.
   void contained();
-  void contained(std::string_view name, bool holds, std::string seen) {
-    prove(Proof::Contained, holds, std::move(seen), name);
+  void contained(std::string_view name, bool holds, const std::string& seen) {
+    prove(Proof::Contained, holds, seen, name);
   }
-  void recovered(std::string_view name, bool holds, std::string seen);
-  void clean(std::string_view name, bool holds, std::string seen) { prove(Proof::Clean, holds, std::move(seen), name); }
+  void recovered(std::string_view name, bool holds, const std::string& seen);
+  void clean(std::string_view name, bool holds, const std::string& seen) { prove(Proof::Clean, holds, seen, name); }
 
   // ---- usual ways to be detected and to recover
   // Of a block: the outcome, and the status unless it is None. `end` empty: it did not end.
@@ -122,7 +122,7 @@ class ScenarioContext {
   Result& result() { return result_; }
 
  private:
-  void prove(Proof proof, bool holds, std::string seen, std::string_view claim = {});
+  void prove(Proof proof, bool holds, const std::string& seen, std::string_view claim = {});
   void keep_headers();
 
   const Scenario& scenario_;

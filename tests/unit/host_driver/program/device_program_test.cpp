@@ -108,5 +108,62 @@ TEST(DevicePrograms, DescribeWhatTheEngineRefused) {
   EXPECT_EQ(program.describe({Where::Rank, kNoOperand, 99}), "operation 99: rank") << "it has no such operation";
 }
 
+TEST(DevicePrograms, AnAccessIsOfTheOperandThatReachesThere) {
+  const DeviceProgram program("p", svp::program());
+  const auto at = [&](std::uint32_t operation, std::uint8_t argument, std::uint64_t offset, bool written) {
+    return program.operand_at(operation, {Base::Argument, argument, offset}, written);
+  };
+  EXPECT_EQ(at(1, 1, 0, false), 0);
+  EXPECT_EQ(at(1, 2, kBytes - 1, true), 1);
+  EXPECT_EQ(at(1, 2, kBytes, true), std::nullopt) << "behind it";
+  EXPECT_EQ(at(1, 1, 0, true), std::nullopt) << "an input is not written";
+  EXPECT_EQ(at(1, 0, 0, false), std::nullopt) << "of another operation";
+  EXPECT_EQ(at(99, 0, 0, false), std::nullopt);
+  EXPECT_EQ(program.operand_at(1, {Base::Pool, 0, 0}, false), std::nullopt);
+  EXPECT_EQ(program.describe_operation(1, 1), "operation 1 (Copy), operand 1 (line 17 of its source)");
+  EXPECT_EQ(program.describe_operation(1), "operation 1 (Copy) (line 17 of its source)");
+}
+
+// Two inputs of one argument, half of it each, in a loop that steps through both.
+TEST(DevicePrograms, LoopsAroundAnOperationMoveItsOperands) {
+  constexpr std::uint64_t kHalf = 4 * kBytes;
+  test::ProgramBuilder builder;
+  builder.add_argument(2 * kHalf, Access::Read);
+  builder.add_argument(kBytes, Access::Write);
+  builder.begin_loop(4);
+  Operation add = test::operation_of(Opcode::Add, {kSticks * 64});
+  add.operand_count = 3;
+  for (unsigned i = 0; i < 2; ++i) {
+    add.operand[i] = run(0);
+    add.operand[i].offset = i * kHalf;
+    add.operand[i].loop_stride[0] = kBytes;
+  }
+  add.operand[2] = run(1);
+  builder.add(add);
+  builder.end_loop();
+  const DeviceProgram program("p", builder.build());
+  const auto at = [&](std::uint64_t offset) { return program.operand_at(1, {Base::Argument, 0, offset}, false); };
+  EXPECT_EQ(at(0), 0);
+  EXPECT_EQ(at(kHalf - 1), 0) << "in the last iteration";
+  EXPECT_EQ(at(kHalf), 1);
+  EXPECT_EQ(at(2 * kHalf - 1), 1);
+  EXPECT_EQ(at(2 * kHalf), std::nullopt);
+}
+
+TEST(DevicePrograms, AWorkspaceIsThePoolAndThenTheScratchpads) {
+  test::ProgramBuilder builder;
+  builder.pool_bytes = 256;
+  builder.slices = 2;
+  builder.scratchpad_bytes = 384;
+  const DeviceProgram program("p", builder.build());
+  const auto place = [&](std::uint64_t offset) {
+    const auto found = program.place_in_workspace(offset);
+    return std::pair(found.base, found.offset);
+  };
+  EXPECT_EQ(place(255), std::pair(Base::Pool, std::uint64_t{255}));
+  EXPECT_EQ(place(256), std::pair(Base::Scratchpad, std::uint64_t{0}));
+  EXPECT_EQ(place(256 + 384 + 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
+}
+
 }  // namespace
 }  // namespace svp
