@@ -99,6 +99,7 @@ OpCheck check_op(const OpProblem& problem, const svp::ops::Request& request,
                  const std::vector<svp::ops::Array>& results) {
   const svp::ops::Lowered lowered = svp::ops::lower(request);
   std::vector<std::vector<std::byte>> memory;
+  memory.reserve(problem.inputs.size() + lowered.outputs.size());
   for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
     memory.push_back(svp::ops::device_bytes(request.inputs[i], problem.inputs[i]));
   }

@@ -137,7 +137,7 @@ void Lowering::store(const Value& value, const Value& out) {
 }
 
 const Value& Lowering::as_format(const Value& value, DeviceType device_dtype) {
-  if (value.form.layout.device_dtype == device_dtype) return value;
+  if (value.form.layout.device_dtype == device_dtype) return value;  // NOLINT(bugprone-return-const-ref-from-parameter)
   const std::vector<std::int64_t> size = size_in_memory(value);
   const Value& copy = temporary(size, value.form.base.dtype, device_dtype, value.stick());
   writer_.emit(
@@ -148,7 +148,7 @@ const Value& Lowering::as_format(const Value& value, DeviceType device_dtype) {
 const Value& Lowering::with_stick(const Value& value, std::optional<std::size_t> stick) {
   const std::vector<std::int64_t> size = size_in_memory(value);
   if (stick && size[*stick] == 1) stick.reset();
-  if (value.stick() == stick) return value;
+  if (value.stick() == stick) return value;  // NOLINT(bugprone-return-const-ref-from-parameter)
   const Value& copy = temporary(size, value.form.base.dtype, value.form.layout.device_dtype, stick);
   store(value.size() == size ? value : keep(value.seen_as({size, value.form.view.stride, value.form.view.offset})),
         copy);
@@ -156,7 +156,7 @@ const Value& Lowering::with_stick(const Value& value, std::optional<std::size_t>
 }
 
 const Value& Lowering::materialised(const Value& value) {
-  if (size_in_memory(value) == value.size()) return value;
+  if (size_in_memory(value) == value.size()) return value;  // NOLINT(bugprone-return-const-ref-from-parameter)
   const Value& copy = temporary(value.size(), value.form.base.dtype, value.form.layout.device_dtype, value.stick());
   store(value, copy);
   return copy;
@@ -177,7 +177,7 @@ const Value& Lowering::table_for(Opcode opcode, const std::vector<float>& consta
 }
 
 void Lowering::elementwise(Opcode opcode, const std::vector<const Value*>& inputs, const Value& out,
-                           std::vector<float> constants) {
+                           const std::vector<float>& constants) {
   OperationParts parts{.opcode = opcode, .extent = out.size(), .operands = {}, .constants = constants};
   for (const Value* input : inputs) parts.operands.push_back(aligned(fitting(*input, out), out.rank()));
   if (takes_table(opcode) && out.format() == program::Format::Dl16) {
@@ -188,7 +188,7 @@ void Lowering::elementwise(Opcode opcode, const std::vector<const Value*>& input
 }
 
 const Value& Lowering::elementwise(Opcode opcode, const std::vector<const Value*>& inputs,
-                                   std::vector<float> constants) {
+                                   const std::vector<float>& constants) {
   std::vector<std::int64_t> size;
   for (const Value* input : inputs) size = broadcast_shape(size, input->size());
   // As the largest input lies: no operand of that size has to be copied.
@@ -199,7 +199,7 @@ const Value& Lowering::elementwise(Opcode opcode, const std::vector<const Value*
   std::optional<std::size_t> stick = largest->stick();
   if (stick) *stick += size.size() - largest->rank();
   const Value& out = temporary(size, largest->form.base.dtype, largest->form.layout.device_dtype, stick);
-  elementwise(opcode, inputs, out, std::move(constants));
+  elementwise(opcode, inputs, out, constants);
   return out;
 }
 

@@ -51,7 +51,8 @@ class Lowering {
   // New memory of the pool, row-major in the elements, with this stick dimension; none: one element in each stick.
   const Value& temporary(const std::vector<std::int64_t>& size, DataType dtype, DeviceType device_dtype,
                          std::optional<std::size_t> stick);
-  // The value itself, or a copy of it: in this format; with this stick dimension; with all its elements in memory.
+  // The value itself (one of this lowering, never a temporary), or a copy of it: in this format; with this stick
+  // dimension; with all its elements in memory.
   const Value& as_format(const Value& value, DeviceType device_dtype);
   const Value& with_stick(const Value& value, std::optional<std::size_t> stick);
   const Value& materialised(const Value& value);
@@ -59,9 +60,9 @@ class Lowering {
 
   // out = opcode(inputs…), with everything brought into out's format and stick dimension first.
   void elementwise(program::Opcode opcode, const std::vector<const Value*>& inputs, const Value& out,
-                   std::vector<float> constants = {});
+                   const std::vector<float>& constants = {});
   const Value& elementwise(program::Opcode opcode, const std::vector<const Value*>& inputs,
-                           std::vector<float> constants = {});
+                           const std::vector<float>& constants = {});
   // Along one dimension, which stays with extent 1.
   const Value& reduced(program::Opcode opcode, const Value& value, std::size_t dimension,
                        std::vector<float> constants = {});
