@@ -33,7 +33,7 @@ class Indexed {
       if (!page_offset(sticks, i, pages)) return work_.refuse(Where::Bounds, indirect_);
       const bool reads = indirect_ == 1;
       copy(axes_.base(1) + sticks.stick(axes_, 1, i) + (reads ? pages : 0),
-           axes_.base(2) + sticks.stick(axes_, 2, i) + (reads ? 0 : pages));
+           axes_.base(2) + first_copy(sticks, i) + (reads ? 0 : pages));
     }
     return {};
   }
@@ -61,6 +61,15 @@ class Indexed {
     for (unsigned l = 0; l < work_.depth; ++l) offset += operand.loop_stride[l] * work_.iteration[l];
     sticks.for_each(number, [&](unsigned d, std::uint32_t n) { offset += axes_.of(indirect_, d).in_part(n); });
     return !__builtin_mul_overflow(value, work_.operation.page, &pages) && offset <= limit_ && pages <= limit_ - offset;
+  }
+
+  // Of the output: a Scatter visits dimensions that it has not, and may have copies along.
+  std::uint64_t first_copy(const Combinations& sticks, std::uint64_t number) const {
+    std::uint64_t bytes = 0;
+    sticks.for_each(number, [&](unsigned d, std::uint32_t n) {
+      if ((work_.output().present >> d & 1) != 0) bytes += axes_.of(2, d).stick(n);
+    });
+    return bytes;
   }
 
   void copy(std::uint64_t from, std::uint64_t to) const {

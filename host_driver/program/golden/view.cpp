@@ -97,8 +97,17 @@ View::Slices View::slices_of_copies(unsigned first) const {
   return slices;
 }
 
+// Position 0 of the dimensions that the operand has not: the first of its copies.
+View::Place View::first_copy(Index n) const {
+  for (unsigned d = 0; d < step_.operation.rank; ++d) {
+    if (!has_dimension(d)) n.at(d) = 0;
+  }
+  return place(n);
+}
+
+// All slices have the same bytes.
 bool View::reaches(const Index& n, std::uint64_t beyond) const {
-  const Place at = place(n);
+  const Place at = first_copy(n);
   const std::uint64_t size = step_.memory.of(operand_, at.slice).size();
   return beyond <= size && wire::range_inside(at.offset + beyond, wire::kStickBytes, size);
 }
@@ -113,7 +122,7 @@ std::uint32_t View::bits(const Index& n, std::uint64_t beyond) const {
 
 // Copies are those of dimensions that the operand has not; an output is written for position 0 of them.
 void View::set(const Index& n, std::uint32_t bits, std::uint64_t beyond) const {
-  const Place at = place(n);
+  const Place at = first_copy(n);
   const unsigned bytes = item_bytes(operand_.format);
   const Slices slices = slices_of_copies(at.slice);
   for (const unsigned slice : slices.all()) {
@@ -134,7 +143,7 @@ std::array<std::byte, wire::kStickBytes> View::stick(const Index& n) const {
 }
 
 void View::set_stick(const Index& n, std::span<const std::byte, wire::kStickBytes> stick) const {
-  const Place at = place(n);
+  const Place at = first_copy(n);
   const Slices slices = slices_of_copies(at.slice);
   for (const unsigned slice : slices.all()) std::ranges::copy(stick, stick_at(slice, at.offset).begin());
 }

@@ -74,6 +74,7 @@ class View {
     std::span<const unsigned> all() const { return std::span(of).first(count); }
   };
   Place place(const Index& n) const;
+  Place first_copy(Index n) const;
   std::span<std::byte> stick_at(unsigned slice, std::uint64_t offset) const;
   Slices slices_of_copies(unsigned first) const;
   std::uint32_t positions_per_step(unsigned dimension) const;

@@ -5,6 +5,7 @@
 #include "host_driver/program/golden/golden.hpp"
 #include "tests/device/runtime/program_card.hpp"
 #include "tests/support/device_programs.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace svp {
 namespace {
@@ -61,13 +62,76 @@ class ProgramsGolden : public test::ProgramCard {
 TEST_F(ProgramsGolden, EveryOperationOfTheTableIsExecuted) {
   for (const wire::program::Opcode opcode : test::all_opcodes()) {
     for (int i = 0; i < 2; ++i) {
-      const test::RandomProgram made =
-          test::random_program(random_, {.opcodes = {opcode}, .formats = {}, .operations = 1, .positions = 2000});
+      const test::RandomProgram made = test::random_program(
+          random_, {.opcodes = {opcode}, .formats = {}, .operations = 1, .positions = 2000, .workspace = i != 0});
       const auto arguments = place(made);
       stream().Launch(load(made), arguments, {.budget_slices = kBudget});
       expect_results(arguments, golden(made), made.text);
     }
   }
+}
+
+// Four rows by their indices into a scratchpad whose output has parts along the rows, which it lacks: each row goes
+// into both slices. What both hold then is the result.
+test::RandomProgram scatter_into_copies() {
+  using namespace wire::program;
+  constexpr std::uint32_t kPages[] = {2, 0, 3, 1};
+  test::ProgramBuilder builder;
+  test::RandomProgram made;
+  for (const std::size_t sticks : {4U, 4U, 16U}) made.arguments.emplace_back(sticks * wire::kStickBytes);
+  for (std::size_t row = 0; row < 4; ++row) {
+    std::memcpy(&made.arguments[0][row * wire::kStickBytes], &kPages[row], sizeof kPages[row]);
+    std::fill_n(&made.arguments[1][row * wire::kStickBytes], wire::kStickBytes, static_cast<std::byte>(0x31 + row));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    builder.add_argument(made.arguments[i].size(), i == 2 ? Access::Write : Access::Read);
+  }
+  builder.slices = 2;
+  builder.scratchpad_bytes = 4 * wire::kStickBytes;
+  const auto operand = [](Format format, std::initializer_list<std::uint32_t> extent,
+                          std::initializer_list<unsigned> order, std::uint8_t stick_dim) {
+    return test::dense_operand(format, std::span(extent.begin(), extent.size()), std::span(order.begin(), order.size()),
+                               stick_dim);
+  };
+  const auto in_slices = [](Operand it) {
+    it.base = Base::Scratchpad;
+    it.argument = 0;
+    it.split[0] = 2;
+    it.split_stride[0] = 1;
+    return it;
+  };
+  Operation scatter = test::operation_of(Opcode::Scatter, {4, 64});
+  scatter.operand_count = 3;
+  scatter.page = wire::kStickBytes;
+  scatter.operand[0] = operand(Format::Uint32, {4, 64}, {0}, kNoDimension);
+  scatter.operand[1] = operand(Format::Dl16, {4, 64}, {1, 0}, 1);
+  scatter.operand[2] = in_slices(operand(Format::Dl16, {4, 64}, {1}, 1));
+  Operation copy = test::operation_of(Opcode::Copy, {4, 64, 4});
+  copy.operand_count = 2;
+  copy.operand[0] = in_slices(operand(Format::Dl16, {4, 64, 4}, {1, 2}, 1));
+  copy.operand[1] = operand(Format::Dl16, {4, 64, 4}, {1, 2, 0}, 1);
+  for (std::uint8_t i = 0; i < 2; ++i) {
+    scatter.operand[i].base = Base::Argument;
+    scatter.operand[i].argument = i;
+  }
+  copy.operand[1].base = Base::Argument;
+  copy.operand[1].argument = 2;
+  builder.add(scatter);
+  builder.add(copy);
+  made.program = builder.build();
+  return made;
+}
+
+TEST_F(ProgramsGolden, AScatterWritesAllCopiesOfItsOutput) {
+  const test::RandomProgram made = scatter_into_copies();
+  const Contents expected = golden(made);
+  constexpr std::size_t kRowOfPage[] = {1, 3, 0, 2};
+  for (std::size_t stick = 0; stick < 16; ++stick) {
+    EXPECT_EQ(expected[2][stick * wire::kStickBytes], static_cast<std::byte>(0x31 + kRowOfPage[stick % 4])) << stick;
+  }
+  const auto arguments = place(made);
+  stream().Launch(load(made), arguments, {.budget_slices = kBudget});
+  expect_results(arguments, expected, "a scatter into copies");
 }
 
 TEST_F(ProgramsGolden, OneCoreAndAllCoresComputeTheSameBytes) {
