@@ -2,6 +2,7 @@
 #include "tests/support/device_programs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -233,32 +234,65 @@ class ProgramMaker {
   std::vector<Operation> take_detours() {
     std::vector<Operation> behind;
     for (unsigned i = 0; limits_.workspace && i < operation_.operand_count; ++i) {
-      const bool weight = row_->reduces == Reduces::Alternate && i == last();
-      if ((role(i) != Role::Input && role(i) != Role::Output) || weight || one_in(random_, 2)) continue;
+      if (!may_take_detour(i) || one_in(random_, 2)) continue;
       if (i != last() && operation_.operand[i].offset == operation_.operand[last()].offset) continue;  // in place
       Operand& operand = operation_.operand[i];
-      const Operand there = operand;
+      const Place there{operand, operation_.page};
       operand = in_workspace(i);
-      (i == last() ? behind.push_back(copy_between(operand, there)) : builder_.add(copy_between(there, operand)));
+      const Place here{operand, operation_.page};
+      // A Scatter leaves what is there on pages that no index names.
+      if (i != last() || role(i) == Role::IndirectOutput) builder_.add(copy_between(i, there, here));
+      if (i == last()) behind.push_back(copy_between(i, here, there));
     }
     return behind;
   }
+  bool may_take_detour(unsigned i) const {
+    const Role of = role(i);
+    const bool weight = row_->reduces == Reduces::Alternate && i == last();
+    if (of == Role::Table || weight) return false;
+    return !(is_paged(of) || is_pair(of)) || operation_.rank < kMaxRank;  // their copies have one dimension more
+  }
+  static bool is_paged(Role of) { return of == Role::Indirect || of == Role::IndirectOutput; }
+  static bool is_pair(Role of) { return of == Role::Pair || of == Role::PairOutput; }
 
-  Operation copy_between(const Operand& from, const Operand& to) const {
-    Operation copy = operation_of(Opcode::Copy, std::span(operation_.extent, operation_.rank));
+  struct Place {
+    Operand operand;
+    std::uint64_t page;
+  };
+  // All pages of what an index leads to; the bits of whole sticks of pairs.
+  Operation copy_between(unsigned i, const Place& from, const Place& to) const {
+    std::array<std::uint32_t, kMaxRank> extent{};
+    std::ranges::copy(operation_.extent, extent.begin());
+    const unsigned added = operation_.rank;
+    const bool more = is_paged(role(i)) || is_pair(role(i));
+    if (more) extent.at(added) = is_paged(role(i)) ? pages_ : lanes_of(from.operand.format);
+    Operation copy = operation_of(Opcode::Copy, std::span(extent).first(added + (more ? 1u : 0u)));
     copy.operand_count = 2;
-    copy.operand[0] = from;
-    copy.operand[1] = to;
+    copy.operand[0] = from.operand;
+    copy.operand[1] = to.operand;
+    for (unsigned o = 0; more && o < 2; ++o) {
+      Operand& operand = copy.operand[o];
+      operand.present = static_cast<std::uint8_t>(operand.present | 1U << added);
+      if (is_paged(role(i))) operand.stride[added] = o == 0 ? from.page : to.page;
+      if (is_pair(role(i))) operand.stick_dim = static_cast<std::uint8_t>(added);
+    }
     return copy;
   }
 
+  // In the workspace, with pages of their own.
+  std::uint64_t lay_out_with_pages(Operand& operand, unsigned i) {
+    const std::uint64_t reach = lay_out(operand, i, false);
+    if (!is_paged(role(i))) return reach;
+    operation_.page = reach + kStickBytes * below(random_, 3);
+    return reach + (pages_ - 1) * operation_.page;
+  }
   Operand in_workspace(unsigned i) {
     Operand operand = operation_.operand[i];
     std::ranges::fill(operand.stride, 0);
     std::ranges::fill(operand.loop_stride, 0);
     Operand in_scratchpad = operand;
     split(in_scratchpad, i);
-    const std::uint64_t bytes = lay_out(in_scratchpad, i, false);
+    const std::uint64_t bytes = lay_out_with_pages(in_scratchpad, i);
     if (!one_in(random_, 3) && scratchpad_bytes_ + bytes <= kMaxSliceScratchpadBytes) {
       in_scratchpad.base = Base::Scratchpad;
       in_scratchpad.argument = 0;
@@ -270,7 +304,7 @@ class ProgramMaker {
       slices_ = std::max(slices_, slices);
       return in_scratchpad;
     }
-    const std::uint64_t in_pool = lay_out(operand, i, false);
+    const std::uint64_t in_pool = lay_out_with_pages(operand, i);
     operand.base = Base::Pool;
     operand.argument = 0;
     operand.offset = pool_bytes_;

@@ -138,6 +138,8 @@ class Maker {
     output().stick_dim = static_cast<std::uint8_t>(of_output);
     operand(0).present = some_of(all_) | bit(of_input) | bit(of_output);
     operand(0).stick_dim = static_cast<std::uint8_t>(of_input);
+    if (!one_in(random_, 4)) return;  // one of the two has one element in each stick
+    (one_in(random_, 2) ? operand(0) : output()).stick_dim = kNoDimension;
   }
 
   void make_indexed() {
@@ -185,7 +187,11 @@ class Maker {
     operand(0).stick_dim = static_cast<std::uint8_t>(k);
     operand(1).present = right;
     output().present = all_ & ~bit(k);
-    if (one_in(random_, 6)) return;  // one element in each stick of the right input and of the output
+    // one element in each stick of the output; of the right input, too, or its sticks along k
+    if (one_in(random_, 4)) {
+      if (one_in(random_, 2)) operand(1).stick_dim = static_cast<std::uint8_t>(k);
+      return;
+    }
     operand(1).stick_dim = output().stick_dim = static_cast<std::uint8_t>(n);
   }
 
