@@ -20,7 +20,7 @@ using ops::Op;
 using ops::TensorForm;
 using Sizes = std::vector<std::int64_t>;
 
-constexpr std::uint64_t kMostPoolBytes = 24 << 20;
+constexpr std::uint64_t kMostPoolBytes = 18 << 20;  // less than all windows of these images
 
 TensorForm images_of(Sizes size, DeviceType type = DeviceType::Dl16) {
   return TensorForm::dense(type == DeviceType::Fp32 ? DataType::Float32 : DataType::Float16, std::move(size), type);
@@ -60,16 +60,15 @@ double error_of(const std::vector<Sizes>& sizes, const Sizes& integers) {
 
 // Windows of 7 x 7 elements, a stick for each: several MiB an image.
 TEST(LargeConvolution, IsMadeInTilesOfImages) {
-  EXPECT_LT(error_of({{5, 1, 38, 38}, {1, 1, 7, 7}}, {}), 0x1p-9);  // 2, 2 and 1 images
+  EXPECT_LT(error_of({{3, 1, 38, 38}, {1, 1, 7, 7}}, {}), 0x1p-9);  // two images, and one
 }
 
 TEST(LargeConvolution, IsMadeInTilesOfRows) {
-  EXPECT_LT(error_of({{1, 1, 64, 64}, {1, 1, 7, 7}, {1}}, {1, 1, 3, 3}), 0x1p-9);
+  EXPECT_LT(error_of({{1, 1, 56, 56}, {1, 1, 7, 7}, {1}}, {1, 1, 3, 3}), 0x1p-9);
 }
 
 TEST(LargeConvolution, OfOneChannelInEachGroupIsMadeInTiles) {
-  EXPECT_LT(error_of({{3, 2, 43, 43}, {2, 1, 7, 7}}, {1, 1, 0, 0, 1, 1, 2}), 0x1p-9);
-  EXPECT_LT(error_of({{1, 2, 64, 64}, {2, 1, 7, 7}}, {1, 1, 3, 3, 1, 1, 2}), 0x1p-9);
+  EXPECT_LT(error_of({{1, 2, 56, 56}, {2, 1, 7, 7}}, {1, 1, 3, 3, 1, 1, 2}), 0x1p-9);
 }
 
 std::string refused(Op op, const std::vector<TensorForm>& inputs, const Sizes& integers) {
