@@ -116,7 +116,11 @@ void ProgramTenant::start(std::size_t stream, std::uint64_t cores, std::uint64_t
 LaunchEnd ProgramTenant::wait(std::size_t stream) { return wait_for(context_, *streams_[stream]); }
 
 LaunchEnd ProgramTenant::launch(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices) {
-  start(stream, cores, budget_slices);
+  try {
+    start(stream, cores, budget_slices);
+  } catch (const StreamError& error) {  // one of its transfers failed before all was launched
+    return {.error = error.what(), .failure = error.failure()};
+  }
   return wait(stream);
 }
 
