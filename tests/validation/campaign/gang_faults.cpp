@@ -22,8 +22,9 @@ constexpr std::uint32_t kIterations = 20;
 constexpr std::uint64_t kLeastSlices = 12, kMoreSlices = 40;
 constexpr std::uint64_t kGangBudget = 100;
 constexpr std::uint64_t kMostTries = 3;
-// One for each fault: what has failed stays poisoned until the end.
-enum GangStream : std::size_t { kTraps, kEndless, kHeld, kBeside };
+// One for each fault and try: what has failed stays poisoned until the end.
+enum GangStream : std::size_t { kTraps, kEndless = kTraps + kMostTries, kHeld = kEndless + kMostTries, kBeside };
+static_assert(kBeside < ProgramTenant::kStreams);
 
 class Gang {
  public:
@@ -91,11 +92,10 @@ class Gang {
   Met meet(GangStream stream, FaultAction action, std::uint64_t budget) {
     for (std::uint64_t tries = 1;; ++tries) {  // bounded: at most kMostTries launches
       const auto fault = arm(action, tries * kLeastSlices);
-      Met met{.end = tenant_.launch(stream, kBothCores, budget), .evidence = context_.evidence(fault)};
+      Met met{.end = tenant_.launch(stream + tries - 1, kBothCores, budget), .evidence = context_.evidence(fault)};
       const StreamFailure& failure = met.end.failure;
       if (failure.outcome != Outcome::Ok && failure.fault.argument == 0 && tries < kMostTries) {
         context_.disarm(fault);
-        tenant_.reset(stream);
         continue;
       }
       context_.fired(fault);

@@ -33,7 +33,7 @@ std::string text_of(std::uint32_t number);
 
 class ProgramTenant {
  public:
-  static constexpr std::size_t kStreams = 4;
+  static constexpr std::size_t kStreams = 8;
 
   // Throws svp::Error.
   ProgramTenant(ScenarioContext& context, unsigned function, std::uint32_t iterations, std::mt19937_64& random);
