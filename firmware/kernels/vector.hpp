@@ -94,4 +94,20 @@ inline Decoded decode(vuint16m1_t stick) {
           __riscv_vreinterpret_v_i16m1_u16m1(counts), __riscv_vreinterpret_v_i16m1_u16m1(nan)};
 }
 
+// Signed significands of a stick without NaN: 0 where the number is.
+inline vint16m1_t significands_of(vuint16m1_t stick) {
+  constexpr std::size_t vl = kVector16;
+  const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);
+  const vint16m1_t magnitude = __riscv_vand_vx_i16m1(bits, 0x7FFF, vl);
+  const vint16m1_t nonzero = __riscv_vsra_vx_i16m1(__riscv_vrsub_vx_i16m1(magnitude, 0, vl), 15, vl);
+  const vint16m1_t sign = __riscv_vsra_vx_i16m1(bits, 15, vl);
+  const vint16m1_t significand = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(bits, 0x1FF, vl), 0x200, vl);
+  return __riscv_vand_vv_i16m1(__riscv_vsub_vv_i16m1(__riscv_vxor_vv_i16m1(significand, sign, vl), sign, vl), nonzero,
+                               vl);
+}
+// And their exponents, 0 of a zero.
+inline vuint16m1_t exponents_of(vuint16m1_t stick) {
+  return __riscv_vsrl_vx_u16m1(__riscv_vand_vx_u16m1(stick, 0x7FFF, kVector16), 9, kVector16);
+}
+
 }  // namespace kernel

@@ -58,19 +58,10 @@ struct Window {
 
 // A stick without NaN in units of exponent `low` (in each lane); exact where the exponent is at most 21 above.
 inline Halves in_units(vuint16m1_t stick, vuint16m1_t low) {
-  constexpr std::size_t vl = kVector16;
-  const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);
-  const vint16m1_t magnitude = __riscv_vand_vx_i16m1(bits, 0x7FFF, vl);
-  const vint16m1_t nonzero = __riscv_vsra_vx_i16m1(__riscv_vrsub_vx_i16m1(magnitude, 0, vl), 15, vl);
-  const vint16m1_t sign = __riscv_vsra_vx_i16m1(bits, 15, vl);
-  vint16m1_t significand = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(bits, 0x1FF, vl), 0x200, vl);
-  significand = __riscv_vsub_vv_i16m1(__riscv_vxor_vv_i16m1(significand, sign, vl), sign, vl);
-  significand = __riscv_vand_vv_i16m1(significand, nonzero, vl);
-  const vuint16m1_t exponent =
-      __riscv_vsrl_vx_u16m1(__riscv_vreinterpret_v_i16m1_u16m1(magnitude), wire::kDl16FractionBits, vl);
   // A shift looks at its low five bits only, and whatever a zero is shifted by, it stays zero.
-  const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(exponent, low, vl));
-  const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(significand);
+  const vuint32m1_t shift =
+      __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(exponents_of(stick), low, kVector16));
+  const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(significands_of(stick));
   constexpr std::size_t words = kVector32;
   const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, words), 16, words);
   const vint32m1_t odd = __riscv_vsra_vx_i32m1(pair, 16, words);

@@ -21,16 +21,8 @@ struct Packed {
 // What a NaN gives is replaced at the end. A zero stays zero, whatever it is shifted by.
 Packed packed(vuint16m1_t stick, vuint16m1_t low) {
   constexpr std::size_t vl = kVector16;
-  const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);
-  const vint16m1_t magnitude = __riscv_vand_vx_i16m1(bits, 0x7FFF, vl);
-  const vint16m1_t nonzero = __riscv_vsra_vx_i16m1(__riscv_vrsub_vx_i16m1(magnitude, 0, vl), 15, vl);
-  const vint16m1_t sign = __riscv_vsra_vx_i16m1(bits, 15, vl);
-  vint16m1_t significand = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(bits, 0x1FF, vl), 0x200, vl);
-  significand = __riscv_vsub_vv_i16m1(__riscv_vxor_vv_i16m1(significand, sign, vl), sign, vl);
-  significand = __riscv_vand_vv_i16m1(significand, nonzero, vl);
-  const vint16m1_t biased = __riscv_vxor_vx_i16m1(significand, static_cast<std::int16_t>(kBias), vl);
-  const vint16m1_t exponent = __riscv_vsra_vx_i16m1(magnitude, wire::kDl16FractionBits, vl);
-  const vint16m1_t distance = __riscv_vsub_vv_i16m1(exponent, __riscv_vreinterpret_v_u16m1_i16m1(low), vl);
+  const vint16m1_t biased = __riscv_vxor_vx_i16m1(significands_of(stick), static_cast<std::int16_t>(kBias), vl);
+  const vint16m1_t distance = __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vsub_vv_u16m1(exponents_of(stick), low, vl));
   return {__riscv_vreinterpret_v_i16m1_i64m1(biased), __riscv_vreinterpret_v_i16m1_i64m1(distance)};
 }
 
