@@ -109,26 +109,26 @@ void FewRows::clear() {
 }
 
 void FewRows::add(const void* stick, unsigned depth, std::uint8_t& nan) {
-  const auto* codes = static_cast<const std::uint16_t*>(stick);
-  std::uint32_t low = 0xFFFF;
-  std::uint32_t high = 0;
+  const auto* codes = static_cast<const wire::Dl16*>(stick);
+  const auto counts = [](wire::Dl16 code) { return !wire::dl16_is_nan(code) && !wire::dl16_is_zero(code); };
+  int low = 0xFFFF;
+  int high = 0;
   for (unsigned k = 0; k < depth; ++k) {
-    const std::uint32_t magnitude = codes[k] & 0x7FFFu;
-    if (magnitude == wire::kDl16Nan) nan = 1;
-    if (magnitude == 0 || magnitude == wire::kDl16Nan) continue;
-    low = std::min(low, magnitude);
-    high = std::max(high, magnitude);
+    if (wire::dl16_is_nan(codes[k])) nan = 1;
+    if (!counts(codes[k])) continue;
+    const int of_code = wire::dl16_parts(codes[k]).exponent;
+    low = std::min(low, of_code);
+    high = std::max(high, of_code);
   }
-  low = high == 0 ? 0 : low >> wire::kDl16FractionBits;
-  exponent[count] = static_cast<std::int32_t>(low) * (1 << 23);
-  spread[count] = high == 0 ? 0 : (high >> wire::kDl16FractionBits) - low;
+  low = std::min(low, high);  // a row of zeros
+  exponent[count] = low * (1 << 23);
+  spread[count] = static_cast<std::uint32_t>(high - low);
   largest_spread = std::max(largest_spread, spread[count]);
   for (unsigned k = 0; k < depth; ++k) {
-    const std::uint32_t magnitude = codes[k] & 0x7FFFu;
-    const std::uint64_t significand = (magnitude & 0x1FF) | 0x200;
-    const std::uint64_t units = significand << ((magnitude >> wire::kDl16FractionBits) - low);
-    const bool counts = magnitude != 0 && magnitude != wire::kDl16Nan;
-    value[k][count] = !counts ? 0 : static_cast<std::int64_t>((codes[k] & wire::kDl16SignBit) != 0 ? 0 - units : units);
+    value[k][count] = 0;
+    if (!counts(codes[k])) continue;
+    const wire::Dl16Parts parts = wire::dl16_parts(codes[k]);
+    value[k][count] = std::int64_t{parts.significand} << (parts.exponent - low);  // modulo 2^64
   }
   ++count;
 }
