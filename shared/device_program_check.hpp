@@ -48,12 +48,6 @@ constexpr bool offsets_are_good(const Header& header) {
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
-constexpr std::uint64_t iterations(const LoopStack& loops) {
-  std::uint64_t product = 1;
-  for (unsigned l = 0; l < loops.depth; ++l) product = plus_product(0, product, loops.count[l]);
-  return product;
-}
-
 constexpr bool follow_loops(const Operation& operation, LoopStack& loops) {
   const std::uint64_t times = iterations(loops);
   if (operation.opcode == Opcode::LoopBegin) {

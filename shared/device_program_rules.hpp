@@ -30,6 +30,13 @@ struct LoopStack {
   std::uint64_t executed = 0;
 };
 
+// How often an operation within the loops is executed.
+constexpr std::uint64_t iterations(const LoopStack& loops) {
+  std::uint64_t product = 1;
+  for (unsigned l = 0; l < loops.depth; ++l) product = plus_product(0, product, loops.count[l]);
+  return product;
+}
+
 namespace detail {
 
 // In words where there are some: this is a good part of what the check of an operation costs.

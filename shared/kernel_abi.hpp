@@ -52,7 +52,9 @@ constexpr std::uint64_t region_window(unsigned ordinal) { return std::uint64_t{o
 
 // From 160 GiB up: one 1 GiB slice per context of a core. Inside a slice every cached execution area has its own
 // 64 MiB, so that loading another kernel never changes a mapping in use. Unmapped gaps separate everything.
-inline constexpr std::uint64_t kContextWindow = 160 * kGiB;
+// The 14 MiB: the emulator's cache of jump targets tells pages apart by six bits, which are bits 12 to 17 of an address
+// exclusive-or bits 18 to 23. With them the first 24 pages of a kernel do not meet the 37 of the firmware.
+inline constexpr std::uint64_t kContextWindow = 160 * kGiB + 14 * kMiB;
 inline constexpr std::uint64_t kContextStride = 1 * kGiB;
 inline constexpr std::uint64_t kExecutionAreaStride = 64 * kMiB;
 inline constexpr std::uint64_t kTextOffset = 0;                  // RX

@@ -80,7 +80,7 @@ Expected<void> ElfImage::read() {
   if (!reader.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return unusable(path_, "is no ELF file");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_machine != EM_RISCV || header.e_type != ET_EXEC) {
+      header.e_machine != EM_RISCV || (header.e_type != ET_EXEC && header.e_type != ET_DYN)) {
     return unusable(path_, "is no RISC-V executable of 64 bits");
   }
   for (unsigned i = 0; i < header.e_phnum; ++i) {

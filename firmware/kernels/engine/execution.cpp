@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "firmware/kernels/engine/aligned_sticks.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "firmware/kernels/vector.hpp"
 
@@ -20,31 +21,77 @@ void copy_operation(const Operation* from, Operation* to) {
   store_registers8(to, load_sticks8(from));
 }
 
+bool same_stick(vuint16m1_t a, vuint16m1_t b) {
+  return largest_lane(__riscv_vxor_vv_u16m1(a, b, kVector16)) == 0;
+}
+
+bool same_operation(const Operation* a, const Operation* b) {
+  constexpr std::size_t vl = 8 * kVector64;
+  const auto words = [](const Operation* from) { return __riscv_vreinterpret_v_u16m8_u64m8(load_sticks8(from)); };
+  const vuint64m8_t differing = __riscv_vxor_vv_u64m8(words(a), words(b), vl);
+  const vuint64m1_t any = __riscv_vredor_vs_u64m8_u64m1(differing, __riscv_vmv_v_x_u64m1(0, kVector64), vl);
+  return __riscv_vmv_x_s_u64m1_u64(any) == 0;
+}
+
 }  // namespace
 
 Execution::Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores)
     : memory_(memory), places_{}, core_(core), cores_(cores) {
-  refusal_ = launch.refusal.ok() ? read_header(launch) : launch.refusal;
+  refusal_ = launch.refusal;
+  if (refusal_.ok()) [[clang::always_inline]] refusal_ = read_header(launch);
 }
 
 Refusal Execution::read_header(const Launch& launch) {
-  constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << wire::kRegionShift;
   places_.program = launch.address[0];
   program::Header& header = memory_.header;
-  store_register(&header, load_stick(reinterpret_cast<const void*>(places_.program)));
-  const Refusal refusal = program::check_header(header, kWindowBytes - places_.program % kWindowBytes);
-  if (!refusal.ok()) return refusal;
-  std::memcpy(memory_.argument, reinterpret_cast<const void*>(places_.program + header.arguments_offset),
-              header.argument_count * sizeof(program::Argument));
-  for (std::uint8_t i = 0; i < header.argument_count; ++i) {
-    if (const Refusal bad = program::check_argument(memory_.argument[i], i); !bad.ok()) return bad;
+  const vuint16m1_t given = load_stick(reinterpret_cast<const void*>(places_.program));
+  if (memory_.checked == 0 || !same_stick(given, load_stick(&header))) {
+    memory_.checked = 0;
+    store_register(&header, given);
+    if (const Refusal bad = check_header(); !bad.ok()) return bad;
+  } else if (header.program_bytes > bytes_available()) {
+    return check_header();
   }
+  Refusal bad;
+  [[clang::always_inline]] bad = read_arguments();
+  if (!bad.ok()) return bad;
   const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
   if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
-  std::copy_n(launch.address + 1, header.argument_count, places_.argument);
+  for (unsigned i = 0; i < header.argument_count; ++i) places_.argument[i] = launch.address[1 + i];
   std::fill_n(kept_, std::min(header.operation_count, kKeptOperations), kNone);
   if (with_workspace != 0) places_.pool = launch.address[launch.count - 1];
   places_.scratchpads = places_.pool + header.pool_bytes;
+  return {};
+}
+
+// From the program to the end of its region's window.
+std::uint64_t Execution::bytes_available() const {
+  constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << wire::kRegionShift;
+  return kWindowBytes - places_.program % kWindowBytes;
+}
+
+[[gnu::noinline]] Refusal Execution::check_header() const {
+  return program::check_header(memory_.header, bytes_available());
+}
+
+// In whole sticks, as they lie in the program. What the launch before has checked is not checked again.
+Refusal Execution::read_arguments() {
+  constexpr std::uint32_t kInStick = wire::kStickBytes / sizeof(program::Argument);
+  const auto* from = reinterpret_cast<const program::Argument*>(places_.program + memory_.header.arguments_offset);
+  bool same = memory_.checked != 0;
+  for (std::uint32_t i = 0; i < memory_.header.argument_count; i += kInStick) {
+    const vuint16m1_t given = load_stick(from + i);
+    same = same && same_stick(given, load_stick(memory_.argument + i));
+    store_register(memory_.argument + i, given);
+  }
+  return same ? Refusal{} : check_arguments();
+}
+
+[[gnu::noinline]] Refusal Execution::check_arguments() {
+  memory_.checked = 0;
+  for (std::uint8_t i = 0; i < memory_.header.argument_count; ++i) {
+    if (const Refusal bad = program::check_argument(memory_.argument[i], i); !bad.ok()) return bad;
+  }
   return {};
 }
 
@@ -54,19 +101,35 @@ Refusal Execution::run() {
   while (number < memory_.header.operation_count) {
     const std::uint32_t slot = number % kKeptOperations;
     Refusal refusal;
-    if (kept_[slot] != number) refusal = fetch(number, slot);
-    if (refusal.ok()) refusal = step(memory_.operation[slot], number);
+    if (kept_[slot] != number) [[clang::always_inline]] refusal = fetch(number, slot);
+    if (refusal.ok()) [[clang::always_inline]] refusal = step(memory_.operation[slot], number);
     if (!refusal.ok()) return refusal;
   }
   return program::check_end(loops_);
 }
 
 Refusal Execution::fetch(std::uint32_t number, std::uint32_t slot) {
-  const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset);
-  copy_operation(from + number, &memory_.operation[slot]);
+  const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset) + number;
+  if (!is_known(*from, number)) return take_over(*from, number, slot);
+  kept_[slot] = number;
+  return {};
+}
+
+[[gnu::noinline]] Refusal Execution::take_over(const Operation& operation, std::uint32_t number, std::uint32_t slot) {
+  memory_.checked = std::min(memory_.checked, slot);
+  copy_operation(&operation, &memory_.operation[slot]);
   const Refusal refusal = check(memory_.operation[slot], number);
   kept_[slot] = refusal.ok() ? number : kNone;
+  if (refusal.ok() && memory_.checked == number) ++memory_.checked;
   return refusal;
+}
+
+// It has the bytes of the copy that a launch before has checked. Then so have all in front of it.
+bool Execution::is_known(const Operation& operation, std::uint32_t number) {
+  if (number >= memory_.checked || !same_operation(&operation, &memory_.operation[number])) return false;
+  if (number >= checked_) loops_.executed += program::iterations(loops_);
+  checked_ = std::max(checked_, number + 1);
+  return true;
 }
 
 Refusal Execution::check(const Operation& operation, std::uint32_t number) {
@@ -85,7 +148,7 @@ Refusal Execution::step(const Operation& operation, std::uint32_t& number) {
   } else if (operation.opcode == Opcode::LoopEnd) {
     end_loop(number);
   } else {
-    return execute(operation, number++);
+    [[clang::always_inline]] return execute(operation, number++);
   }
   return {};
 }

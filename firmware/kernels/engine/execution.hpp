@@ -18,6 +18,10 @@ struct alignas(wire::kStickBytes) Memory {
   program::Header header;
   program::Argument argument[program::kMaxArguments + 2];  // whole sticks
   Operation operation[kKeptOperations];
+  // Operations in front of this number passed the check, with this header and these arguments. The next launch that
+  // finds the same bytes does not check them again. Whoever else can write here, another kernel of the same function,
+  // reaches the function's memory without the engine as well.
+  std::uint32_t checked;
   Working working;
 };
 static_assert(sizeof(Memory) <= wire::kScratchpadBytes);
@@ -31,7 +35,13 @@ class Execution {
 
  private:
   Refusal read_header(const Launch& launch);
+  Refusal check_header() const;
+  std::uint64_t bytes_available() const;
+  Refusal read_arguments();
+  Refusal check_arguments();
   Refusal fetch(std::uint32_t number, std::uint32_t slot);
+  bool is_known(const Operation& operation, std::uint32_t number);
+  Refusal take_over(const Operation& operation, std::uint32_t number, std::uint32_t slot);
   Refusal check(const Operation& operation, std::uint32_t number);
   Refusal step(const Operation& operation, std::uint32_t& number);
   void begin_loop(const Operation& operation, std::uint32_t& number);

@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "host_driver/debug/elf_image.hpp"
 #include "qemu/card.hpp"
 #include "tests/bench/card/measurement_error.hpp"
@@ -31,6 +34,12 @@ std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file) {
   card.cores = 1;
   card.emulator.extra_arguments = {"-plugin", fmt::format("{},table={}", SPYRE_COUNTING_PLUGIN, path_of(file))};
   return svp::Context::open(std::move(options));
+}
+
+std::filesystem::path kernel_folder(svp::Context& context) {
+  const char* const other = std::getenv("SPYRE_KERNELS");
+  if (other != nullptr) return other;
+  return std::filesystem::path(context.card().options().firmware).parent_path() / "kernels";
 }
 
 Cost per_block(const Totals& totals, std::size_t blocks) {
@@ -68,12 +77,17 @@ CountingCard::Snapshot CountingCard::snapshot() const {
 Counted CountingCard::cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const {
   bench::require(table_->overflow.load() == 0, "the table of counts is too small");
   const auto image = svp::value_or_throw(svp::ElfImage::open(context_->card().options().firmware));
+  const auto engine = svp::value_or_throw(svp::ElfImage::open(kernel_folder(*context_) / "engine.elf"));
   Totals whole;
   std::map<std::string, Totals> functions;
   for (std::size_t i = 0; i < after.size(); ++i) {
     const Totals more = i < before.size() ? after[i] - before[i] : after[i];
     if (more.blocks == 0) continue;
-    const svp::Symbol* const symbol = image.function_at(table_->row[i].address.load(std::memory_order_relaxed));
+    const std::uint64_t address = table_->row[i].address.load(std::memory_order_relaxed);
+    // A kernel's text begins where an execution area does.
+    const svp::Symbol* const symbol = address >= wire::kContextWindow
+                                          ? engine.function_at((address - wire::kContextWindow) % wire::kExecutionAreaStride)
+                                          : image.function_at(address);
     add(functions[symbol != nullptr ? symbol->name : "(kernel)"], more);
     add(whole, more);
   }
@@ -83,13 +97,25 @@ Counted CountingCard::cost(const Snapshot& before, const Snapshot& after, std::s
 }
 
 Counted CountingCard::in_batches(const wire::ControlBlock& block, std::size_t batches) {
-  for (std::size_t i = 0; i < kWarmUps; ++i) client_->run_many(block, kBatch);
+  return cheapest([&] { client_->run_many(block, kBatch); }, batches);
+}
+
+Counted CountingCard::launched(const std::function<void()>& launch, std::size_t batches) {
+  const auto batch = [&] {
+    for (std::size_t i = 0; i < kBatch; ++i) launch();
+    context_->default_stream().flex_stream().Synchronize(std::chrono::steady_clock::now() + bench_bounds::kBlock);
+  };
+  return cheapest(batch, batches);
+}
+
+Counted CountingCard::cheapest(const std::function<void()>& batch, std::size_t batches) {
+  for (std::size_t i = 0; i < kWarmUps; ++i) batch();
   Snapshot cheapest_before;
   Snapshot cheapest_after;
   std::uint64_t least = ~std::uint64_t{0};
   for (std::size_t i = 0; i < batches; ++i) {
     Snapshot before = snapshot();
-    client_->run_many(block, kBatch);
+    batch();
     Snapshot after = snapshot();
     std::uint64_t instructions = 0;
     for (std::size_t row = 0; row < before.size(); ++row) instructions += (after[row] - before[row]).instructions;

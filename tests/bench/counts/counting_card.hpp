@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,7 +33,7 @@ struct Bounds {
 
 struct Counted {
   Cost whole;
-  std::map<std::string, Cost> functions;  // of the firmware, by demangled name; what lies in none is "(kernel)"
+  std::map<std::string, Cost> functions;  // of the firmware and of the engine, by demangled name; others: "(kernel)"
 };
 
 class CountingCard {
@@ -55,6 +56,8 @@ class CountingCard {
   // Submitted and waited for one after the other. The polls of the waiting card are in it: on a busy machine they are
   // more.
   Counted one_by_one(const wire::ControlBlock& block, std::size_t blocks);
+  // The same as in_batches() of what a program launches: `launch` is called kBatch times, then all are waited for.
+  Counted launched(const std::function<void()>& launch, std::size_t batches);
 
  private:
   using Snapshot = std::vector<Totals>;  // of each row
@@ -62,6 +65,7 @@ class CountingCard {
   static constexpr std::size_t kMostBatches = 200'000;  // some ten seconds
 
   Snapshot snapshot() const;
+  Counted cheapest(const std::function<void()>& batch, std::size_t batches);
   Totals sum() const;  // over the rows
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
 

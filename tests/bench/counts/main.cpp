@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "host_driver/ops/operations.hpp"
 #include "tests/bench/counts/counting_card.hpp"
 #include "tests/support/blocks.hpp"
 
@@ -16,6 +17,14 @@ using counts::Counted;
 
 constexpr std::size_t kBatches = 200;
 constexpr std::size_t kRoundTrips = 10'000;
+
+// An addition of two tensors of `rows` times `columns` elements.
+Counted addition(counts::CountingCard& card, svp::Operations& operations, std::int64_t rows, std::int64_t columns) {
+  const svp::SpyreTensor x = card.context().empty(svp::DataType::Float16, {rows, columns});
+  const std::vector<svp::SpyreTensor> inputs{x, x};
+  const svp::OperationOptions options{.stream = {}, .out = x};
+  return card.launched([&] { operations.run(svp::ops::Op::Add, inputs, {}, {}, options); }, kBatches);
+}
 
 void print_row(std::string_view what, const Cost& cost) {
   fmt::print("| {:<58.58} | {:>12.1f} | {:>9.1f} | {:>7.2f} | {:>6.2f} |\n", what, cost.instructions, cost.blocks,
@@ -50,12 +59,15 @@ int run(int argc, char** argv) {
   const auto prepared = bench::call_block(card.context(), kernel, 1);
   const auto call = bench::call_block(card.context(), kernel, wire::kMaxBufferBlocks);
   const counts::StickTransfer transfer(card.context());
+  svp::Operations operations(card.context());
   const std::vector<std::pair<std::string, Counted>> rows{
       {"empty control block, in a batch", card.in_batches(nop, kBatches)},
       {"empty kernel, in a batch", card.in_batches(kernel, kBatches)},
       {"the same, PREPARED", card.in_batches(prepared, kBatches)},
       {"a CALL of 64 of them", card.in_batches(call, kBatches / 10)},
       {"transfer of a stick to the card, in a batch", card.in_batches(transfer.block(), kBatches)},
+      {"program of one addition, one stick", addition(card, operations, 1, 64)},
+      {"program of one addition, [64,128]", addition(card, operations, 64, 128)},
       {"empty control block alone, with the polls of its wait", card.one_by_one(nop, kRoundTrips)},
   };
   print_head("of hart 0, per block");

@@ -57,14 +57,15 @@ void executed(unsigned hart, void* data) {
   last = &block;
 }
 
-// jalr, ecall, mret, wfi and their like; c.jr and c.jalr.
+// jalr, ecall, mret, wfi and their like; c.jr and c.jalr; vsetvli, behind which the emulator looks up, too.
 bool jumps_indirectly(const qemu_plugin_insn* instruction) {
   std::uint32_t bits = 0;
   const std::size_t bytes = qemu_plugin_insn_size(instruction);
   qemu_plugin_insn_data(instruction, &bits, bytes < sizeof bits ? bytes : sizeof bits);
   if (bytes == 2) return (bits & 0xe07f) == 0x8002;
   const std::uint32_t opcode = bits & 0x7f;
-  return opcode == 0x67 || opcode == 0x73;
+  constexpr std::uint32_t kVectorConfiguration = 0x7057;  // vsetvli and its like: OP-V with funct3 7
+  return opcode == 0x67 || opcode == 0x73 || (bits & 0x707f) == kVectorConfiguration;
 }
 
 void translated(qemu_plugin_id_t, qemu_plugin_tb* tb) {

@@ -260,6 +260,38 @@ TEST_F(EngineExecution, EachKindOfWrongProgramIsRefusedByItsName) {
   }
 }
 
+// The engine remembers what passed its check. Each wrong byte stands once in the first of three equal operations and
+// once in the last.
+TEST_F(EngineExecution, WhatChangedSinceAGoodLaunchIsCheckedAgain) {
+  OneOperation good(Opcode::Add, {5, 100});
+  for (const Access access : {Access::Read, Access::Read, Access::Write}) good.add(Format::Dl16, {0, 1}, 1, access);
+  svp::test::ProgramBuilder builder = good.builder;
+  for (int i = 0; i < 3; ++i) builder.add(good.operation);
+  const Bytes bytes = builder.build();
+  program::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto status_of = [&](const Bytes& program) {
+    std::vector<Bytes> arguments = good.arguments;
+    const RunResult result = launch(program, arguments, 0);
+    EXPECT_TRUE(result.exited) << "cause " << result.cause;
+    return result.status;
+  };
+  for (const Wrong& wrong : kWrong) {
+    for (const std::uint32_t number : {0u, 2u}) {
+      SCOPED_TRACE(std::string(program::name(wrong.where)) + " of operation " + std::to_string(number));
+      Bytes changed = bytes;
+      auto& argument = reinterpret_cast<program::Argument&>(changed[header.arguments_offset]);
+      auto* const operations = reinterpret_cast<program::Operation*>(&changed[header.operations_offset]);
+      wrong.change(reinterpret_cast<program::Header&>(changed[0]), argument, operations[number]);
+      EXPECT_EQ(status_of(bytes), 0u);
+      const std::uint64_t first = status_of(changed);
+      EXPECT_TRUE(program::is_refusal(first));
+      EXPECT_EQ(status_of(changed), first) << "what was refused is refused again";
+    }
+  }
+  EXPECT_EQ(status_of(bytes), 0u);
+}
+
 TEST_F(EngineExecution, AWrongCorrectionIsRefused) {
   OneOperation made(Opcode::Copy, {64});
   made.add(Format::Fp32, {0}, 0, Access::Read);
