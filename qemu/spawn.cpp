@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "qemu/emulator_environment.hpp"
 #include "qemu/errors.hpp"
 #include "qemu/reaper_image.hpp"
 #include "qemu/reaper_protocol.hpp"
@@ -84,14 +85,21 @@ class SpawnPlan {
 
   [[nodiscard]] int run(const char* path, std::vector<std::string>& arguments, int first_closed, pid_t& child) {
     if (const int error = ::posix_spawn_file_actions_addclosefrom_np(&actions_, first_closed); error != 0) return error;
-    std::vector<char*> pointers;
-    pointers.reserve(arguments.size() + 1);
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    return ::posix_spawn(&child, path, &actions_, &attributes_, pointers.data(), environ);
+    std::vector<std::string> variables = emulator_environment();  // the reaper has no dynamic linker that would look
+    return ::posix_spawn(&child, path, &actions_, &attributes_, pointers_to(arguments).data(),
+                         pointers_to(variables).data());
   }
 
  private:
+  // To each of them, and the null pointer that ends such a list.
+  static std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+    std::vector<char*> pointers;
+    pointers.reserve(strings.size() + 1);
+    for (std::string& string : strings) pointers.push_back(string.data());
+    pointers.push_back(nullptr);
+    return pointers;
+  }
+
   posix_spawn_file_actions_t actions_;
   posix_spawnattr_t attributes_;
   std::vector<svp::UniqueFd> copies_;

@@ -25,6 +25,7 @@ struct Guarded {
 /// Starts `emulator` with `arguments` (argv[1…]) under a reaper. `inherited[i]` becomes the emulator's descriptor
 /// number first_inherited_descriptor() + i; `error_output` its stdout and stderr. Nothing else is inherited, signal
 /// dispositions and the mask are the default ones, and both live in an own session (a terminal's ^C is the owner's).
+/// Variables: emulator_environment().
 [[nodiscard]] Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std::string>& arguments,
                                             std::span<const int> inherited, int error_output,
                                             Timeouts::Duration timeout);

@@ -102,6 +102,6 @@ set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 # Debian 12 have the emulator in qemu-system-riscv, others in qemu-system-misc.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "qemu-system-riscv (>= 1:9.2) | qemu-system-misc (>= 1:9.2)")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "clang-19, lld-19, libc++-19-dev, gdb-multiarch")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libjemalloc2, clang-19, lld-19, libc++-19-dev, gdb-multiarch")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, pkg-config")
 include(CPack)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/kernels/bare_card.hpp"
+#include "qemu/emulator_environment.hpp"
 #include "tests/bounds.hpp"
 
 #include <fcntl.h>
@@ -97,6 +98,7 @@ void BareCard::start(const std::string& boot_elf) {
   if (getppid() != parent) _exit(126);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(null, 0);
+  if (const auto allocator = qemu::emulator_allocator()) setenv("LD_PRELOAD", allocator->c_str(), 0);
   execlp("qemu-system-riscv64", "qemu-system-riscv64", "-M", "virt,aia=aplic-imsic,memory-backend=ram", "-cpu",
          "rv64,v=true,vlen=1024,elen=64,vext_spec=v1.0", "-accel", "tcg,tb-size=64", "-m", "1G", "-object",
          backend.c_str(), "-bios", "none", "-display", "none", "-serial", "none", "-monitor", "none", "-nodefaults",

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "qemu/emulator_environment.hpp"
 #include "qemu/machine.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
@@ -183,6 +184,15 @@ TEST_F(MachineBootTest, EveryHartHasAHostThread) {
     EXPECT_TRUE(std::filesystem::exists("/proc/" + std::to_string(machine.pid()) + "/task/" +
                                         std::to_string(harts->at(i).host_thread)));
   }
+}
+
+TEST_F(MachineBootTest, TheEmulatorHasItsAllocator) {
+  const auto allocator = emulator_allocator();
+  ASSERT_TRUE(allocator) << "scripts/bootstrap installs libjemalloc2";
+  Machine machine = start(1);
+  std::ifstream file("/proc/" + std::to_string(machine.pid()) + "/maps");
+  const std::string maps{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(maps, testing::HasSubstr(std::filesystem::canonical(*allocator).filename().string()));
 }
 
 TEST_F(MachineBootTest, AFloodOfConsoleTextArrivesInOrder) {
