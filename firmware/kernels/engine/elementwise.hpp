@@ -14,10 +14,36 @@ inline constexpr std::uint64_t kFew = 4;
 using Few = vint8m4_t;
 
 inline Few load_few(const std::byte* from, std::uint64_t step) {
-  if (step == wire::kStickBytes) return *reinterpret_cast<const Few*>(from);
   using V = vint8m1_t;
-  return __riscv_vcreate_v_i8m1_i8m4(lanes::load<V>(from), lanes::load<V>(from + step), lanes::load<V>(from + 2 * step),
+  if (step == wire::kStickBytes) return *reinterpret_cast<const Few*>(from);
+  const V first = lanes::load<V>(from);
+  if (step == 0) return __riscv_vcreate_v_i8m1_i8m4(first, first, first, first);
+  return __riscv_vcreate_v_i8m1_i8m4(first, lanes::load<V>(from + step), lanes::load<V>(from + 2 * step),
                                      lanes::load<V>(from + 3 * step));
+}
+
+// Sticks that hold one element each.
+template <typename V>
+vint8m1_t stick_of(const std::byte* element) {
+  return lanes::as_bytes(lanes::splat_of(*reinterpret_cast<const lanes::Element<V>*>(element)));
+}
+template <typename V>
+Few few_of(const std::byte* elements, std::uint64_t step) {
+  return __riscv_vcreate_v_i8m1_i8m4(stick_of<V>(elements), stick_of<V>(elements + step),
+                                     stick_of<V>(elements + 2 * step), stick_of<V>(elements + 3 * step));
+}
+
+// Of an input, from stick n on: four, or one.
+template <typename V>
+Few load_few(const Rows& rows, unsigned input, std::uint64_t n) {
+  const std::uint64_t step = rows.in_step[input];
+  const std::byte* const from = rows.in[input] + n * step;
+  return rows.single[input] ? few_of<V>(from, step) : load_few(from, step);
+}
+template <typename V>
+vint8m1_t load_one(const Rows& rows, unsigned input, std::uint64_t n) {
+  const std::byte* const from = rows.in[input] + n * rows.in_step[input];
+  return rows.single[input] ? stick_of<V>(from) : lanes::load<vint8m1_t>(from);
 }
 
 template <std::size_t kIndex>
@@ -54,18 +80,17 @@ template <typename V, unsigned... kInput, typename Function>
 void for_each_stick(const Rows& rows, Function function) {
   std::uint64_t n = 0;
   for (; n + kFew <= rows.count; n += kFew) {
-    on_few<V>(function, rows, n, load_few(rows.in[kInput] + n * rows.in_step[kInput], rows.in_step[kInput])...);
+    on_few<V>(function, rows, n, load_few<V>(rows, kInput, n)...);
   }
   for (; n < rows.count; ++n) {
-    lanes::store(rows.out + n * rows.out_step,
-                 result_of<V>(function, lanes::load<vint8m1_t>(rows.in[kInput] + n * rows.in_step[kInput])...));
+    lanes::store(rows.out + n * rows.out_step, result_of<V>(function, load_one<V>(rows, kInput, n)...));
   }
 }
 
 // All sticks of the operation: `function` takes as many as there are inputs.
 template <typename V, typename Function>
 Refusal apply(RowWalk& walk, Function function) {
-  return walk.for_each([&function](const Rows& given) {
+  return walk.for_each_given([&function](const Rows& given) {
     const Rows rows = given;
     if constexpr (std::invocable<Function, V>) {
       for_each_stick<V, 0>(rows, function);

@@ -21,9 +21,7 @@ void copy_operation(const Operation* from, Operation* to) {
   store_registers8(to, load_sticks8(from));
 }
 
-bool same_stick(vuint16m1_t a, vuint16m1_t b) {
-  return largest_lane(__riscv_vxor_vv_u16m1(a, b, kVector16)) == 0;
-}
+bool same_stick(vuint16m1_t a, vuint16m1_t b) { return largest_lane(__riscv_vxor_vv_u16m1(a, b, kVector16)) == 0; }
 
 bool same_operation(const Operation* a, const Operation* b) {
   constexpr std::size_t vl = 8 * kVector64;
@@ -38,7 +36,8 @@ bool same_operation(const Operation* a, const Operation* b) {
 Execution::Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores)
     : memory_(memory), places_{}, core_(core), cores_(cores) {
   refusal_ = launch.refusal;
-  if (refusal_.ok()) [[clang::always_inline]] refusal_ = read_header(launch);
+  if (refusal_.ok()) [[clang::always_inline]]
+    refusal_ = read_header(launch);
 }
 
 Refusal Execution::read_header(const Launch& launch) {
@@ -101,8 +100,10 @@ Refusal Execution::run() {
   while (number < memory_.header.operation_count) {
     const std::uint32_t slot = number % kKeptOperations;
     Refusal refusal;
-    if (kept_[slot] != number) [[clang::always_inline]] refusal = fetch(number, slot);
-    if (refusal.ok()) [[clang::always_inline]] refusal = step(memory_.operation[slot], number);
+    if (kept_[slot] != number) [[clang::always_inline]]
+      refusal = fetch(number, slot);
+    if (refusal.ok()) [[clang::always_inline]]
+      refusal = step(memory_.operation[slot], number);
     if (!refusal.ok()) return refusal;
   }
   return program::check_end(loops_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Max and Min, as integers: a code with its magnitude inverted when it is negative is in the order of the numbers, -0
-// before +0. NaN is told by the largest magnitude. The smallest number is minus the largest of the negated ones.
+// before +0. Less the number of NaN of one sign, the order wraps around: every NaN is above all numbers then. The
+// smallest number is minus the largest of the negated ones.
 #include "firmware/kernels/engine/aligned_sticks.hpp"
 #include "firmware/kernels/engine/reductions.hpp"
 
@@ -29,6 +30,7 @@ struct Lanes16 {
   static V differing(V a, V b) { return __riscv_vxor_vv_i16m1(a, b, vl); }
   static V differing(V a, std::int16_t b) { return __riscv_vxor_vx_i16m1(a, b, vl); }
   static V minus(V a, std::int16_t b) { return __riscv_vrsub_vx_i16m1(a, b, vl); }  // b - a
+  static V plus(V a, std::int16_t b) { return __riscv_vadd_vx_i16m1(a, b, vl); }
   static V sign(V a) { return __riscv_vsra_vx_i16m1(a, kTop, vl); }
   static V larger(V a, V b) { return __riscv_vmax_vv_i16m1(a, b, vl); }
   static std::int16_t largest_of(V v) { return __riscv_vmv_x_s_i16m1_i16(__riscv_vredmax_vs_i16m1_i16m1(v, v, vl)); }
@@ -58,6 +60,7 @@ struct Lanes32 {
   static V differing(V a, V b) { return __riscv_vxor_vv_i32m1(a, b, vl); }
   static V differing(V a, std::int32_t b) { return __riscv_vxor_vx_i32m1(a, b, vl); }
   static V minus(V a, std::int32_t b) { return __riscv_vrsub_vx_i32m1(a, b, vl); }
+  static V plus(V a, std::int32_t b) { return __riscv_vadd_vx_i32m1(a, b, vl); }
   static V sign(V a) { return __riscv_vsra_vx_i32m1(a, kTop, vl); }
   static V larger(V a, V b) { return __riscv_vmax_vv_i32m1(a, b, vl); }
   static std::int32_t largest_of(V v) { return __riscv_vmv_x_s_i32m1_i32(__riscv_vredmax_vs_i32m1_i32m1(v, v, vl)); }
@@ -78,11 +81,13 @@ class Extremes {
         flip_(work.operation.opcode == Opcode::Min ? L::kSign : 0) {}
 
   void across(const Line& line) {
-    auto best = worst();
-    auto magnitude = L::splat(0);
-    lines_.for_each_loaded(line, 0, lines_.extent(),
-                           [&](vuint16m1_t stick) { take(L::lanes_of(stick), best, magnitude); });
-    const auto codes = result(best, magnitude);
+    V best = lowest();
+    bool any = false;
+    lines_.for_each_loaded(line, 0, lines_.extent(), [&](vuint16m1_t stick) {
+      best = larger(best, L::lanes_of(stick));
+      any = true;
+    });
+    const V codes = any ? codes_of(best) : L::splat(code_of_nothing());
     if (!lines_.needs_finish(line)) {
       lines_.store(line, codes);
       return;
@@ -92,102 +97,123 @@ class Extremes {
   }
 
   void along(const Line& line) {
-    V best = worst();
-    V magnitude = L::splat(0);
+    V best = lowest();
+    bool any = false;
     for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
       if (lines_.spans().hold(at, at + L::vl)) {
-        take(L::load(stick_of(line, at)), best, magnitude);
+        best = larger(best, L::load(stick_of(line, at)));
+      } else if (copy_part(line, at, m_.code)) {
+        best = larger(best, L::load(m_.code));
       } else {
-        take_part(line, at, best, magnitude);
-      }
-    }
-    finish(line, best, magnitude);
-  }
-
-  // Lines whose sticks lie one behind the other.
-  void along_together(const Line* lines) {
-    typename L::Fixed best[kLinesTogether];
-    typename L::Fixed magnitude[kLinesTogether];
-#pragma clang loop unroll(full)
-    for (unsigned i = 0; i < kLinesTogether; ++i) {
-      best[i] = worst();
-      magnitude[i] = L::splat(0);
-    }
-    for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
-      if (lines_.spans().hold(at, at + L::vl)) {
-        take_eight(load_sticks8(stick_of(lines[0], at)), best, magnitude);
         continue;
       }
-#pragma clang loop unroll(full)
-      for (unsigned i = 0; i < kLinesTogether; ++i) take_part(lines[i], at, best[i], magnitude[i]);
+      any = true;
     }
-#pragma clang loop unroll(full)
-    for (unsigned i = 0; i < kLinesTogether; ++i) finish(lines[i], best[i], magnitude[i]);
+    finish(line, best, any);
+  }
+
+  // Lines whose sticks lie one behind the other. Each has a register of its own in a loop without calls: the compiler
+  // keeps an array, and what is used behind a call, in memory.
+  void along_together(const Line* lines) {
+    bool any = take_parts(lines);
+    const vuint16m8_t before = load_sticks8(m_.best);
+    V best0 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 0));
+    V best1 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 1));
+    V best2 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 2));
+    V best3 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 3));
+    V best4 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 4));
+    V best5 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 5));
+    V best6 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 6));
+    V best7 = L::lanes_of(__riscv_vget_v_u16m8_u16m1(before, 7));
+    for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
+      if (!lines_.spans().hold(at, at + L::vl)) continue;
+      const vuint16m8_t sticks = load_sticks8(stick_of(lines[0], at));
+      best0 = larger(best0, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 0)));
+      best1 = larger(best1, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 1)));
+      best2 = larger(best2, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 2)));
+      best3 = larger(best3, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 3)));
+      best4 = larger(best4, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 4)));
+      best5 = larger(best5, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 5)));
+      best6 = larger(best6, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 6)));
+      best7 = larger(best7, L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 7)));
+      any = true;
+    }
+    finish(lines[0], best0, any);
+    finish(lines[1], best1, any);
+    finish(lines[2], best2, any);
+    finish(lines[3], best3, any);
+    finish(lines[4], best4, any);
+    finish(lines[5], best5, any);
+    finish(lines[6], best6, any);
+    finish(lines[7], best7, any);
   }
 
  private:
   using V = typename L::V;
+  using Signed = decltype(L::kSign);
   struct Memory {
     alignas(wire::kStickBytes) typename L::Code code[L::vl];
+    typename L::Code best[kLinesTogether][L::vl];  // of lines, in the order of larger()
   };
 
-  // Minus infinity, in the order.
-  static V worst() { return in_order<L>(L::splat(static_cast<decltype(L::kSign)>(L::kInfinity | L::kSign))); }
+  // NaN of one sign.
+  static constexpr Signed kNans = L::kMagnitude - L::kLargestNumber;
+
+  static V lowest() { return L::splat(L::kSign); }
+  // What there is of no positions: minus infinity of the largest, plus infinity of the smallest.
+  Signed code_of_nothing() const { return static_cast<Signed>(L::kInfinity | (L::kSign ^ flip_)); }
   const void* stick_of(const Line& line, std::uint64_t at) const {
     return reinterpret_cast<const void*>(lines_.stick(line, at));
   }
 
-  template <typename Register>
-  void take(V code, Register& best, Register& magnitude) const {
-    magnitude = L::larger(magnitude, L::both(code, L::kMagnitude));
-    best = L::larger(best, in_order<L>(L::differing(code, flip_)));
+  V larger(V best, V code) const {
+    return L::larger(best, L::plus(in_order<L>(L::differing(code, flip_)), static_cast<Signed>(-kNans)));
   }
-  void take_eight(vuint16m8_t sticks, typename L::Fixed* best, typename L::Fixed* magnitude) const {
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 0)), best[0], magnitude[0]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 1)), best[1], magnitude[1]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 2)), best[2], magnitude[2]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 3)), best[3], magnitude[3]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 4)), best[4], magnitude[4]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 5)), best[5], magnitude[5]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 6)), best[6], magnitude[6]);
-    take(L::lanes_of(__riscv_vget_v_u16m8_u16m1(sticks, 7)), best[7], magnitude[7]);
-  }
-  template <typename Register>
-  void take_part(const Line& line, std::uint64_t at, Register& best, Register& magnitude) {
-    if (copy_part(line, at)) take(L::load(m_.code), best, magnitude);
+  // Of the sticks of which not all takes part, into m_.best. False: there are none.
+  [[gnu::noinline]] bool take_parts(const Line* lines) {
+    bool any = false;
+    for (unsigned i = 0; i < kLinesTogether; ++i) store_register(m_.best[i], lowest());
+    for (std::uint64_t at = 0; at < lines_.extent(); at += L::vl) {
+      if (lines_.spans().hold(at, at + L::vl)) continue;
+      for (unsigned i = 0; i < kLinesTogether; ++i) {
+        if (!copy_part(lines[i], at, m_.code)) continue;
+        store_register(m_.best[i], larger(L::load(m_.best[i]), L::load(m_.code)));
+        any = true;
+      }
+    }
+    return any;
   }
 
-  // The largest of the lanes. NaN is the largest of the order for the time of the comparison.
-  void finish(const Line& line, V best, V magnitude) const {
-    const V nan = nan_of(magnitude);
-    const auto largest = L::largest_of(L::either(L::both(best, L::differing(nan, -1)), L::both(nan, L::kMagnitude)));
-    lines_.store(line, result(L::splat(largest), L::splat(largest == L::kMagnitude ? L::kMagnitude : 0)));
+  void finish(const Line& line, V best, bool any) const {
+    lines_.store(line, L::splat(any ? code_of(L::largest_of(best)) : code_of_nothing()));
   }
-  // All bits set where the magnitude is that of a NaN.
-  static V nan_of(V magnitude) { return L::sign(L::minus(magnitude, L::kLargestNumber)); }
 
-  V result(V best, V magnitude) const {
-    const V nan = nan_of(magnitude);
-    const V code = L::differing(in_order<L>(best), flip_);
+  Signed code_of(Signed best) const {
+    const auto order = static_cast<Signed>(static_cast<typename L::Code>(best) + static_cast<typename L::Code>(kNans));
+    const auto code = static_cast<Signed>((order < 0 ? order ^ L::kMagnitude : order) ^ flip_);
+    return (code & L::kMagnitude) > L::kLargestNumber ? L::kNan : code;
+  }
+  V codes_of(V best) const {
+    const V code = L::differing(in_order<L>(L::plus(best, kNans)), flip_);
+    const V nan = L::sign(L::minus(L::both(code, L::kMagnitude), L::kLargestNumber));
     return L::either(L::both(code, L::differing(nan, -1)), L::both(nan, L::kNan));
   }
 
-  // The elements of a stick that take part, into m_.code; the first of them in place of the others. False: there is
-  // none.
-  bool copy_part(const Line& line, std::uint64_t at) {
+  // The elements of a stick that take part, into `to`; the first of them in place of the others. False: there is none.
+  bool copy_part(const Line& line, std::uint64_t at, typename L::Code* to) const {
     const auto* from = static_cast<const typename L::Code*>(stick_of(line, at));
     bool any = false;
     lines_.spans().within(at, lines_.end_of(at, L::vl), [&](const Span& span) {
-      if (!any) std::fill_n(m_.code, L::vl, from[span.first - at]);
+      if (!any) std::fill_n(to, L::vl, from[span.first - at]);
       any = true;
-      std::copy(from + (span.first - at), from + (span.end - at), m_.code + (span.first - at));
+      std::copy(from + (span.first - at), from + (span.end - at), to + (span.first - at));
     });
     return any;
   }
 
   const Reduction& lines_;
   Memory& m_;
-  decltype(L::kSign) flip_;
+  Signed flip_;
 };
 
 template <typename L>

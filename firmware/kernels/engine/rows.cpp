@@ -21,12 +21,12 @@ RowWalk::RowWalk(const Work& work, unsigned inputs)
     } else if (stick_dim != program::kNoDimension && (input.present >> stick_dim & 1) != 0) {
       if (work.operation.extent[stick_dim] > 1) refusal_ = work.refuse(Where::Unsupported, i);
     }
-    splat_[i] = true;
-    any_splat_ = true;
+    single_[i] = true;
+    any_single_ = true;
   }
 }
 
-void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) {
+void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) const {
   const unsigned output = work_.operation.operand_count - 1u;
   rows.out = reinterpret_cast<std::byte*>(run.address[output] + done * run.step[output]);
   rows.out_step = run.step[output];
@@ -34,17 +34,17 @@ void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) {
   for (unsigned i = 0; i < inputs_; ++i) {
     rows.in[i] = reinterpret_cast<const std::byte*>(run.address[i] + done * run.step[i]);
     rows.in_step[i] = run.step[i];
+    rows.single[i] = single_[i];
   }
-  if (any_splat_) make_splats(run, rows);
 }
 
-void RowWalk::make_splats(const Run& run, Rows& rows) {
+void RowWalk::make_sticks(const Run& run, Rows& rows) {
   auto& buffers = reinterpret_cast<Buffers&>(work_.working);
   for (unsigned i = 0; i < inputs_; ++i) {
-    if (splat_[i] && run.step[i] != 0) rows.count = std::min<std::uint64_t>(rows.count, kSplats);
+    if (single_[i] && run.step[i] != 0) rows.count = std::min<std::uint64_t>(rows.count, kSticks);
   }
   for (unsigned i = 0; i < inputs_; ++i) {
-    if (!splat_[i]) continue;
+    if (!single_[i]) continue;
     const bool moves = run.step[i] != 0;
     splat(rows.in[i], run.step[i], buffers.stick[i][0], moves ? rows.count : 1, item_);
     rows.in[i] = buffers.stick[i][0];

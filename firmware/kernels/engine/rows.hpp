@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise operations as rows of sticks: inputs and output have the same lanes. An input without a stick dimension,
-// beside an output with one, is given as sticks whose lanes all hold its element; so is every input of an output
+// beside an output with one, stands for sticks whose lanes all hold its element; so does every input of an output
 // without a stick dimension.
 #pragma once
 
@@ -19,6 +19,8 @@ struct Rows {
   std::byte* out;
   std::uint64_t out_step;
   std::uint64_t count;  // sticks
+  // In its sticks only lane 0 counts (for_each_given).
+  bool single[kMaxRowInputs];
 };
 
 // The rows of this core, and afterwards the masks of the operation. All operands have lanes of the same size.
@@ -29,38 +31,55 @@ class RowWalk {
 
   Refusal refusal() const { return refusal_.ok() ? nest_.refusal() : refusal_; }
 
+  // Inputs of single elements as sticks that are made of them.
   template <typename Visit>
   Refusal for_each(Visit visit) {
-    if (!refusal().ok()) return refusal();
-    const Box box = nest_.share();
-    nest_.for_each_run(box, [&](const Run& run) {
+    return for_each_run([&](const Run& run) {
       Rows rows;
       for (std::uint64_t done = 0; done < run.count; done += rows.count) {
         take(run, done, rows);
+        if (any_single_) make_sticks(run, rows);
         visit(rows);
       }
     });
+  }
+  // Inputs as they lie: Rows::single tells what single elements are.
+  template <typename Visit>
+  Refusal for_each_given(Visit visit) {
+    return for_each_run([&](const Run& run) {
+      Rows rows;
+      take(run, 0, rows);
+      visit(rows);
+    });
+  }
+
+ private:
+  template <typename Visit>
+  Refusal for_each_run(Visit visit) {
+    if (!refusal().ok()) return refusal();
+    const Box box = nest_.share();
+    nest_.for_each_run(box, visit);
     if (work_.operation.mask_count != 0) write_masks(work_, nest_, box);
     return {};
   }
 
- private:
-  static constexpr unsigned kSplats = 64;  // sticks that are made at a time
+  static constexpr unsigned kSticks = 64;  // that are made at a time
   struct Buffers {
-    std::byte stick[kMaxRowInputs][kSplats][wire::kStickBytes];
+    std::byte stick[kMaxRowInputs][kSticks][wire::kStickBytes];
   };
   static_assert(sizeof(Buffers) <= kWorkingBytes);
 
-  // The sticks of a run from `done` on, or as many of them as there is room for splats.
-  void take(const Run& run, std::uint64_t done, Rows& rows);
-  void make_splats(const Run& run, Rows& rows);
+  // The sticks of a run from `done` on.
+  void take(const Run& run, std::uint64_t done, Rows& rows) const;
+  // As many of them as there is room for.
+  void make_sticks(const Run& run, Rows& rows);
 
   const Work& work_;
   unsigned inputs_;
   unsigned item_;
   Refusal refusal_;
-  bool any_splat_ = false;
-  bool splat_[kMaxRowInputs]{};
+  bool any_single_ = false;
+  bool single_[kMaxRowInputs]{};
   LoopNest nest_;
 };
 

@@ -85,9 +85,10 @@ Counted CountingCard::cost(const Snapshot& before, const Snapshot& after, std::s
     if (more.blocks == 0) continue;
     const std::uint64_t address = table_->row[i].address.load(std::memory_order_relaxed);
     // A kernel's text begins where an execution area does.
-    const svp::Symbol* const symbol = address >= wire::kContextWindow
-                                          ? engine.function_at((address - wire::kContextWindow) % wire::kExecutionAreaStride)
-                                          : image.function_at(address);
+    const svp::Symbol* const symbol =
+        address >= wire::kContextWindow
+            ? engine.function_at((address - wire::kContextWindow) % wire::kExecutionAreaStride)
+            : image.function_at(address);
     add(functions[symbol != nullptr ? symbol->name : "(kernel)"], more);
     add(whole, more);
   }
