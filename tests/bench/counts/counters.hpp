@@ -13,7 +13,7 @@ namespace counts {
 // Kinds of work that hart 0's emulation is made of.
 //   blocks        translated blocks that were executed
 //   instructions  of the guest
-//   lookups       jumps whose target the emulator had to look up: indirect ones (every return), and those that leave the
+//   lookups       jumps whose target the emulator had to look up: indirect ones (every return, vsetvli), and those that leave the
 //                 page of the block they come from
 //   misses        lookups that its directly mapped cache of 4096 targets did not answer
 struct Totals {

@@ -101,12 +101,17 @@ Counted CountingCard::in_batches(const wire::ControlBlock& block, std::size_t ba
   return cheapest([&] { client_->run_many(block, kBatch); }, batches);
 }
 
+void CountingCard::launch_batch(const std::function<void()>& launch) {
+  for (std::size_t i = 0; i < kBatch; ++i) launch();
+  context_->default_stream().flex_stream().Synchronize(std::chrono::steady_clock::now() + bench_bounds::kBlock);
+}
+
 Counted CountingCard::launched(const std::function<void()>& launch, std::size_t batches) {
-  const auto batch = [&] {
-    for (std::size_t i = 0; i < kBatch; ++i) launch();
-    context_->default_stream().flex_stream().Synchronize(std::chrono::steady_clock::now() + bench_bounds::kBlock);
-  };
-  return cheapest(batch, batches);
+  return cheapest([&] { launch_batch(launch); }, batches);
+}
+
+Cost CountingCard::launched_below(const std::function<void()>& launch, const Bounds& bounds) {
+  return first_below([&] { launch_batch(launch); }, bounds);
 }
 
 Counted CountingCard::cheapest(const std::function<void()>& batch, std::size_t batches) {
@@ -135,10 +140,14 @@ Totals CountingCard::sum() const {
 }
 
 Cost CountingCard::below(const wire::ControlBlock& block, const Bounds& bounds) {
+  return first_below([&] { client_->run_many(block, kBatch); }, bounds);
+}
+
+Cost CountingCard::first_below(const std::function<void()>& batch, const Bounds& bounds) {
   Cost cost;
   for (std::size_t i = 0; i < kMostBatches; ++i) {
     const Totals before = sum();
-    client_->run_many(block, kBatch);
+    batch();
     cost = per_block(sum() - before, kBatch);
     if (cost.instructions < bounds.instructions && cost.lookups < bounds.lookups) break;
   }

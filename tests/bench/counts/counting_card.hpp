@@ -58,6 +58,7 @@ class CountingCard {
   Counted one_by_one(const wire::ControlBlock& block, std::size_t blocks);
   // The same as in_batches() of what a program launches: `launch` is called kBatch times, then all are waited for.
   Counted launched(const std::function<void()>& launch, std::size_t batches);
+  Cost launched_below(const std::function<void()>& launch, const Bounds& bounds);
 
  private:
   using Snapshot = std::vector<Totals>;  // of each row
@@ -66,6 +67,8 @@ class CountingCard {
 
   Snapshot snapshot() const;
   Counted cheapest(const std::function<void()>& batch, std::size_t batches);
+  Cost first_below(const std::function<void()>& batch, const Bounds& bounds);
+  void launch_batch(const std::function<void()>& launch);
   Totals sum() const;  // over the rows
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
 

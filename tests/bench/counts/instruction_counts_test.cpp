@@ -4,6 +4,7 @@
 // that the block is, and a block that costs more has no such batch.
 #include <gtest/gtest.h>
 
+#include "host_driver/ops/operations.hpp"
 #include "tests/bench/counts/counting_card.hpp"
 #include "tests/support/blocks.hpp"
 
@@ -56,6 +57,20 @@ TEST(InstructionCounts, OfAPreparedKernelAndOfACallStayBelowTheirBounds) {
   EXPECT_GT(call.instructions, 500 * kKernels) << "nothing was counted";
   EXPECT_LT(call.instructions, kCall.instructions);
   EXPECT_LT(call.lookups, kCall.lookups);
+}
+
+// With its correction's transfer. Checking the program at each launch takes it over the bound.
+TEST(InstructionCounts, OfAProgramThatWasLaunchedBeforeStayBelowTheirBounds) {
+  CountingCard card;
+  svp::Operations operations(card.context());
+  const svp::SpyreTensor x = card.context().empty(svp::DataType::Float16, {1, 64});
+  const std::vector<svp::SpyreTensor> inputs{x, x};
+  const svp::OperationOptions options{.stream = {}, .out = x};
+  constexpr Bounds kBounds{.instructions = 7'100, .lookups = 170};
+  const Cost cost = card.launched_below([&] { operations.run(svp::ops::Op::Add, inputs, {}, {}, options); }, kBounds);
+  EXPECT_GT(cost.instructions, 3'000) << "nothing was counted";
+  EXPECT_LT(cost.instructions, kBounds.instructions);
+  EXPECT_LT(cost.lookups, kBounds.lookups);
 }
 
 }  // namespace
