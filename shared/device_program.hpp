@@ -193,7 +193,8 @@ enum class Opcode : std::uint16_t {
   LayerNormScale = 0x69,  // pair → 1 / √(q − m² + constant[0])
   LayerNormNorm = 0x6A,   // x, pair, scale, weight, bias
 
-  MatMul = 0x70,  // reduced: the dimension of both inputs that the output lacks
+  MatMul = 0x70,     // reduced: the dimension of both inputs that the output lacks
+  MatMulFp8 = 0x71,  // of what Dl16ToFp8 and Dl16ToFp8Weight wrote
 
   TopKValue = 0x78,
   TopKIndex = 0x79,

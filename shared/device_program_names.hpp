@@ -59,6 +59,7 @@ constexpr std::string_view name(Opcode opcode) {
     case Opcode::LayerNormScale: return "LayerNormScale";
     case Opcode::LayerNormNorm: return "LayerNormNorm";
     case Opcode::MatMul: return "MatMul";
+    case Opcode::MatMulFp8: return "MatMulFp8";
     case Opcode::TopKValue: return "TopKValue";
     case Opcode::TopKIndex: return "TopKIndex";
   }
@@ -147,8 +148,10 @@ constexpr std::string_view name(Role role) {
     case Role::Pair: return "pair";
     case Role::Table: return "table";
     case Role::Indirect: return "indirect";
+    case Role::Weight: return "weight";
     case Role::Output: return "output";
     case Role::PairOutput: return "pair output";
+    case Role::WeightOutput: return "weight output";
     case Role::IndirectOutput: return "indirect output";
   }
   return "unknown";

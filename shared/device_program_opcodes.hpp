@@ -31,11 +31,14 @@ enum class Role : std::uint8_t {
   Pair,      // what Exx2 wrote: two fp64 in each stick; no stick dimension
   Table,     // 65 536 DL16 results in the data of the program; no dimensions
   Indirect,  // the input of a Gather: at page * index + what its dimensions give
+  Weight,    // what Dl16ToFp8Weight wrote: the dimension of `reduced` alternates inside of a stick
   Output,
   PairOutput,
+  WeightOutput,
   IndirectOutput,  // of a Scatter
 };
 constexpr bool is_output(Role role) { return role >= Role::Output; }
+constexpr bool is_weight(Role role) { return role == Role::Weight || role == Role::WeightOutput; }
 
 enum class FormatRule : std::uint8_t {
   Same,      // all operands but Index and Table have one format, of `inputs`
@@ -84,8 +87,9 @@ constexpr OpcodeRow loop_row(Opcode opcode) {
   return {opcode, Family::Loop, 0, {}, FormatRule::Same, 0, 0, Reduces::Nothing, Masks::None, 0};
 }
 constexpr OpcodeRow convert_row(Opcode opcode, Format from, Format to, Reduces reduces = Reduces::Nothing) {
-  return {opcode,  Family::Stagger, 2, {Role::Input, Role::Output}, FormatRule::Each, format_bit(from), format_bit(to),
-          reduces, Masks::None,     0};
+  const Role output = reduces == Reduces::Alternate ? Role::WeightOutput : Role::Output;
+  return {opcode,           Family::Stagger, 2,       {Role::Input, output}, FormatRule::Each,
+          format_bit(from), format_bit(to),  reduces, Masks::None,           0};
 }
 constexpr OpcodeRow unary_row(Opcode opcode, std::uint8_t constants = 0) {
   return {opcode,
@@ -272,6 +276,16 @@ inline constexpr OpcodeRow kOpcodes[] = {
      {Role::Input, Role::Input, Role::Output},
      FormatRule::Same,
      format_bit(Format::Dl16),
+     format_bit(Format::Dl16),
+     Reduces::OneOfInput,
+     Masks::None,
+     0},
+    {Opcode::MatMulFp8,
+     Family::MatMul,
+     3,
+     {Role::Input, Role::Weight, Role::Output},
+     FormatRule::Each,
+     format_bit(Format::Fp8E4m3),
      format_bit(Format::Dl16),
      Reduces::OneOfInput,
      Masks::None,

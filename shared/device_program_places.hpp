@@ -26,7 +26,7 @@ constexpr bool has_dimension(std::uint8_t bits, unsigned dimension) { return (bi
 constexpr std::uint32_t positions_per_step(const OpcodeRow& row, const Operation& operation, unsigned operand,
                                            unsigned dimension) {
   const Operand& it = operation.operand[operand];
-  const bool weight = row.reduces == Reduces::Alternate && operand + 1u == operation.operand_count;
+  const bool weight = is_weight(row.role[operand]);
   if (weight && has_dimension(operation.reduced, dimension)) return 2;
   if (it.stick_dim != dimension) return 1;
   return weight ? lanes_of(it.format) / 2 : lanes_of(it.format);

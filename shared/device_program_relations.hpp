@@ -88,6 +88,7 @@ constexpr Refusal check_mat_mul(const Context& c, std::uint32_t number) {
     return refuse(Where::StickDim, 0);
   }
   if (output.stick_dim == kNoDimension) {
+    if (is_weight(c.role(1))) return refuse(Where::StickDim, 2);
     const bool good = right.stick_dim == kNoDimension || has_dimension(c.operation.reduced, right.stick_dim);
     return good ? Refusal{} : refuse(Where::StickDim, 1);
   }

@@ -166,7 +166,8 @@ class ProgramMaker {
       default: break;
     }
     const std::uint64_t bytes = lay_out(input, i, true);
-    use(input, role(i) == Role::Input ? any_region(bytes, input.format) : filled_region(i, bytes), Access::Read);
+    const bool numbers = role(i) == Role::Input || role(i) == Role::Weight;
+    use(input, numbers ? any_region(bytes, input.format) : filled_region(i, bytes), Access::Read);
   }
 
   Region any_region(std::uint64_t bytes, Format format) {
@@ -248,8 +249,7 @@ class ProgramMaker {
   }
   bool may_take_detour(unsigned i) const {
     const Role of = role(i);
-    const bool weight = row_->reduces == Reduces::Alternate && i == last();
-    if (of == Role::Table || weight) return false;
+    if (of == Role::Table || is_weight(of)) return false;
     return !(is_paged(of) || is_pair(of)) || operation_.rank < kMaxRank;  // their copies have one dimension more
   }
   static bool is_paged(Role of) { return of == Role::Indirect || of == Role::IndirectOutput; }

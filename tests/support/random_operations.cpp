@@ -188,7 +188,7 @@ class Maker {
     operand(1).present = right;
     output().present = all_ & ~bit(k);
     // one element in each stick of the output; of the right input, too, or its sticks along k
-    if (one_in(random_, 4)) {
+    if (!is_weight(row_.role[1]) && one_in(random_, 4)) {
       if (one_in(random_, 2)) operand(1).stick_dim = static_cast<std::uint8_t>(k);
       return;
     }

@@ -3,9 +3,12 @@
 
 #include <bit>
 
+#include "shared/device_program_places.hpp"
+
 namespace kernel::engine {
 
 Axes::Axes(const Work& work) : rank_(work.operation.rank), operands_(work.operation.operand_count) {
+  const program::OpcodeRow& row = *program::find_opcode(work.operation.opcode);  // it was checked
   for (unsigned d = 0; d < rank_; ++d) extent_[d] = work.operation.extent[d];
   for (unsigned o = 0; o < operands_; ++o) {
     const Operand& operand = work.operation.operand[o];
@@ -15,8 +18,9 @@ Axes::Axes(const Work& work) : rank_(work.operation.rank), operands_(work.operat
       if ((operand.present >> d & 1) != 0) axis.stride = operand.stride[d];
       if (operand.stick_dim == d) {
         axis.item = program::item_bytes(operand.format);
-        axis.lane_bits = static_cast<std::uint32_t>(std::countr_zero(program::lanes_of(operand.format)));
       }
+      axis.lane_bits =
+          static_cast<std::uint32_t>(std::countr_zero(program::positions_per_step(row, work.operation, o, d)));
       if (operand.base == program::Base::Scratchpad && operand.split[d] > 1) {
         axis.part = extent_[d] / operand.split[d];
         axis.part_step = std::uint64_t{operand.split_stride[d]} * work.header.scratchpad_bytes;

@@ -10,12 +10,12 @@
 
 namespace kernel::engine {
 
-// How one operand lies along one dimension.
+// How one operand lies along one dimension. Of a weight only sticks can be addressed, not elements.
 struct Axis {
   std::uint64_t stride = 0;     // bytes from one element, or from one stick, to the next; 0 when not present
   std::uint64_t part_step = 0;  // bytes from one part of a scratchpad operand to the next
   std::uint32_t part = 0;       // elements of one part; 0: not split
-  std::uint32_t lane_bits = 0;  // of the stick dimension: logarithm of the lanes
+  std::uint32_t lane_bits = 0;  // logarithm of the elements of one stick
   std::uint32_t item = 0;       // bytes from one lane to the next; 0 unless it is the stick dimension
 
   // Bytes from index 0 to the stick that has index n.

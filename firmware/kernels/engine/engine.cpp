@@ -102,6 +102,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::LayerNormNorm: return layer_norm(work);
 
     case Opcode::MatMul: return matrix_product(work);
+    case Opcode::MatMulFp8: return matrix_product_fp8(work);
 
     case Opcode::TopKValue:
     case Opcode::TopKIndex: return top_k(work);

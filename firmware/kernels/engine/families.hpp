@@ -16,12 +16,13 @@ Refusal comparison(const Work& work);  // comparison.cpp: Maximum Minimum, Equal
 Refusal unary(const Work& work);       // unary.cpp: Abs Neg Relu Clip Floor
 Refusal function(const Work& work);    // function.cpp: Exp … Softplus
 
-Refusal matrix_product(const Work& work);    // matmul.cpp
-Refusal reduction(const Work& work);         // reduction.cpp: Sum Mean Max Min Prod Exx2
-Refusal layer_norm_scale(const Work& work);  // layer_norm.cpp
-Refusal layer_norm(const Work& work);        // layer_norm.cpp: LayerNormNorm
-Refusal top_k(const Work& work);             // top_k.cpp: TopKValue TopKIndex
-Refusal gather(const Work& work);            // indexed.cpp
-Refusal scatter(const Work& work);           // indexed.cpp
+Refusal matrix_product(const Work& work);      // matmul.cpp
+Refusal matrix_product_fp8(const Work& work);  // matmul_fp8.cpp
+Refusal reduction(const Work& work);           // reduction.cpp: Sum Mean Max Min Prod Exx2
+Refusal layer_norm_scale(const Work& work);    // layer_norm.cpp
+Refusal layer_norm(const Work& work);          // layer_norm.cpp: LayerNormNorm
+Refusal top_k(const Work& work);               // top_k.cpp: TopKValue TopKIndex
+Refusal gather(const Work& work);              // indexed.cpp
+Refusal scatter(const Work& work);             // indexed.cpp
 
 }  // namespace kernel::engine

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MatMul on DL16: out[…, m, n] = Σ over k of left[…, m, k] * right[…, k, n], with the numerics of the matrix kernel
-// (firmware/kernels/matmul), whose blocks execute it. The roles of the dimensions follow from the operands:
-//   k     the reduced one
-//   n     the stick dimension of the output; without one, the longest dimension that left does not have
-//   rows  all that right does not have, taken as one
-//   the others are batches: one product for each combination
-#include "firmware/kernels/engine/axes.hpp"
+// (firmware/kernels/matmul), whose blocks execute it. The roles of the dimensions follow from the operands
+// (product.hpp).
 #include "firmware/kernels/engine/families.hpp"
-#include "firmware/kernels/matmul/block_product.hpp"
+#include "firmware/kernels/engine/product.hpp"
 
 namespace kernel::engine {
 namespace {
@@ -16,8 +12,6 @@ using matmul::at_most;
 using matmul::Extent;
 using matmul::kBlockRows;
 using matmul::kChunk;
-
-enum OperandNumber : unsigned { kLeft, kRight, kOut };
 
 // Rows of one block when the k of a row do not lie in one stick and are gathered.
 constexpr unsigned kGatheredRows = 64;
@@ -31,43 +25,10 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= kWorkingBytes);
 
-struct Roles {
-  unsigned k;
-  unsigned n;  // program::kMaxRank: there is none
-  Combinations rows;
-  Combinations batches;
-  bool can_execute;
-};
-
-Roles roles_of(const Work& work, const Axes& axes) {
-  Roles roles{.k = static_cast<unsigned>(std::countr_zero(work.operation.reduced)),
-              .n = program::kMaxRank,
-              .rows = {},
-              .batches = {},
-              .can_execute = true};
-  const auto generated = [&](unsigned d) { return d != roles.k && axes.moves(kRight, d) && !axes.moves(kLeft, d); };
-  if (work.output().stick_dim != program::kNoDimension) {
-    roles.n = work.output().stick_dim;
-    roles.can_execute = !axes.moves(kLeft, roles.n) && roles.n != roles.k;
-  } else {
-    for (unsigned d = 0; d < axes.rank(); ++d) {
-      if (generated(d) && (roles.n == program::kMaxRank || axes.extent(d) > axes.extent(roles.n))) roles.n = d;
-    }
-  }
-  for (unsigned d = 0; d < axes.rank(); ++d) {
-    if (d == roles.k || d == roles.n || (work.output().present >> d & 1) == 0) continue;
-    if (axes.moves(kRight, d)) {
-      roles.batches.add(d, axes.extent(d));
-    } else {
-      roles.rows.add(d, axes.extent(d));
-    }
-  }
-  return roles;
-}
-
 // What matmul::Block asks for.
 class Problem {
  public:
+  using Numbers = matmul::Dl16Numbers;
   static constexpr bool kPasses = false;
 
   Problem(const Work& work, const Axes& axes, const Roles& roles, Memory& memory)
@@ -200,13 +161,7 @@ Refusal matrix_product(const Work& work) {
   if (!roles.can_execute) return work.refuse(Where::Unsupported);
   auto& memory = reinterpret_cast<Memory&>(work.working);
   Problem problem(work, axes, roles, memory);
-  const std::uint64_t batches = roles.batches.total();
-  const matmul::Grid grid(problem.m, problem.columns(), batches, work.cores, problem.most_rows());
-  for (std::uint64_t i = work.core; i < grid.blocks() * batches; i += work.cores) {
-    problem.begin_batch(i / grid.blocks());
-    const std::uint64_t block = i % grid.blocks();
-    matmul::Block(problem, memory.block, grid.rows_of(block), grid.sticks_of(block)).run();
-  }
+  execute_product(work, roles, problem, memory.block);
   return {};
 }
 

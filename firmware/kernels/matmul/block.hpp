@@ -19,8 +19,9 @@ inline constexpr unsigned kBlockColumns = 32;  // columns of one block: half a s
 // Exponents are in the place of an fp32 exponent (shifted left by 23); row plus column gives the weight of a sum of
 // products of units.
 //
-// Both compute modulo 2^64 or 2^32 and are exact where the true sum fits (kWideSpread and kNarrowSpread below). Where
-// it does not, that one element of the sums gets an unspecified value; its neighbours are not touched.
+// Both compute modulo 2^64 or 2^32 and are exact where the true sum fits (Spreads in
+// numbers.hpp). Where it does not, that one element of the sums gets an unspecified value; its neighbours are not
+// touched.
 extern "C" void matmul_block_wide(const std::int32_t (*a)[kChunk], const std::int64_t (*b)[kBlockColumns],
                                   float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
                                   const std::int32_t* column_exponents, const std::int64_t* row_terms,
@@ -29,12 +30,5 @@ extern "C" void matmul_block_narrow(const std::int32_t (*a)[kChunk], const std::
                                     float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
                                     const std::int32_t* column_exponents, const std::int64_t* row_terms,
                                     const std::int32_t* column_terms);  // 16 rows
-
-// A significand is below 2^10 and is shifted left by at most the spread of its row or column, the distance between the
-// largest and the smallest exponent in the chunk. So 64 products are below 2^(26 + spread A + spread B) in magnitude,
-// which must not exceed 2^63 or 2^31; and an integer of A must fit 32 bits with its sign.
-inline constexpr unsigned kWideSpread = 63 - 26;
-inline constexpr unsigned kNarrowSpread = 31 - 26;
-inline constexpr unsigned kRowSpread = 31 - 10;
 
 }  // namespace kernel::matmul

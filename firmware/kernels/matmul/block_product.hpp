@@ -2,6 +2,7 @@
 // The product of a block of rows of A and a block of columns of B, for the matrix kernel and for the engine. Which
 // element lies where is the Problem's affair:
 //
+//   Numbers                                what sticks of A and B hold (numbers.hpp)
 //   std::uint64_t m, n, k                  elements; columns(): sticks of a row of C
 //   void begin_rows(rows)                  the rows of A and C that a block is about to use
 //   void begin_chunk(first_k, depth)       the chunk of K that rows and panels are about to be asked for
@@ -22,6 +23,7 @@
 
 #include "firmware/kernels/matmul/exact.hpp"
 #include "firmware/kernels/matmul/few_rows.hpp"
+#include "firmware/kernels/matmul/numbers.hpp"
 #include "firmware/kernels/matmul/operands.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "firmware/kernels/vector.hpp"
@@ -78,6 +80,9 @@ class Block {
   }
 
  private:
+  using Numbers = typename Problem::Numbers;
+  using Spread = Spreads<Numbers>;
+
   template <typename Visit>
   void for_each_stick(Visit visit) {
     for (unsigned row = 0; row < rows_.count; ++row) {
@@ -119,7 +124,7 @@ class Block {
     const void* sticks[kGroupRows];
     const unsigned rows = at_most(rows_.count - first_row, kGroupRows);
     for (unsigned i = 0; i < rows; ++i) sticks[i] = p_.row(rows_.first + first_row + i, first_k);
-    s_.group[first_row / kGroupRows].load(sticks, rows, s_.mask_k, s_.row_nan + first_row);
+    s_.group[first_row / kGroupRows].template load<Numbers>(sticks, rows, s_.mask_k, s_.row_nan + first_row);
   }
 
   void begin_panel(std::uint64_t first_k, unsigned depth, unsigned stick, const void* (&sticks)[kChunk]) {
@@ -130,7 +135,7 @@ class Block {
   void load_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
     const void* sticks[kChunk];
     begin_panel(first_k, depth, stick, sticks);
-    s_.panel.load(sticks, depth, s_.mask_n[stick], s_.column_nan[stick]);
+    s_.panel.template load<Numbers>(sticks, depth, s_.mask_n[stick], s_.column_nan[stick]);
   }
 
   void multiply(unsigned first_row, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
@@ -139,11 +144,11 @@ class Block {
     const ColumnPanel& b = s_.panel;
     float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
     const unsigned spread = a.largest_spread + b.largest_spread[half];
-    if (spread <= kNarrowSpread) {
+    if (spread <= Spread::kNarrow) {
       matmul_block_narrow(a.value, b.narrow[half], sums, a.exponent, b.exponent[half], a.term, b.narrow_term[half]);
       return;
     }
-    const bool exact = spread <= kWideSpread && a.largest_spread <= kRowSpread;
+    const bool exact = Spread::kAlwaysFit || (spread <= Spread::kWide && a.largest_spread <= Spread::kRow);
     if (!exact) std::copy_n(&sums[0][0], kGroupRows * kBlockColumns, &s_.before[0][0]);
     for (unsigned row = 0; row < rows; row += kWideRows) {
       matmul_block_wide(a.value + row, b.wide[half], sums + row, a.exponent + row, b.exponent[half], a.term + row,
@@ -157,7 +162,7 @@ class Block {
     for (unsigned row = 0; row < rows; ++row) {
       const std::uint32_t spread = s_.group[first_row / kGroupRows].spread[row];
       // A row that spreads further has no values.
-      const std::uint32_t counted = spread <= kRowSpread ? spread : kWideSpread + 1;
+      const std::uint32_t counted = spread <= Spread::kRow ? spread : Spread::kWide + 1;
       repair_row(first_row + row, s_.before[row], counted, stick, half, first_k, depth);
     }
   }
@@ -167,9 +172,9 @@ class Block {
                   std::uint64_t first_k, unsigned depth) {
     float* const sums = s_.sums[stick][half][row];
     for (unsigned column = 0; column < kBlockColumns; ++column) {
-      if (row_spread + s_.panel.spread[half][column] <= kWideSpread) continue;
+      if (row_spread + s_.panel.spread[half][column] <= Spread::kWide) continue;
       const Element at{rows_.first + row, sticks_.first + stick, column_of(half, column)};
-      sums[column] = before[column] + exact_dot(at, first_k, depth);
+      if constexpr (!Spread::kAlwaysFit) sums[column] = before[column] + exact_dot(at, first_k, depth);
     }
   }
 
@@ -180,13 +185,13 @@ class Block {
     for (unsigned g = 0; g < groups; ++g) {
       s_.few[g].clear();
       for (unsigned row = g * FewRows::kRows; row < rows_.count && s_.few[g].count < FewRows::kRows; ++row) {
-        s_.few[g].add(p_.row(rows_.first + row, first_k), depth, s_.row_nan[row]);
+        s_.few[g].template add<Numbers>(p_.row(rows_.first + row, first_k), depth, s_.row_nan[row]);
       }
     }
     for (unsigned i = 0; i < sticks_.count; ++i) {
       const void* sticks[kChunk];
       begin_panel(first_k, depth, i, sticks);
-      const vuint16m1_t low = s_.panel.measure(sticks, depth, s_.mask_n[i], s_.column_nan[i]);
+      const vuint16m1_t low = s_.panel.template measure<Numbers>(sticks, depth, s_.mask_n[i], s_.column_nan[i]);
       for (unsigned g = 0; g < groups; ++g) multiply_few(g, i, sticks, low, first_k, depth);
     }
   }
@@ -198,11 +203,11 @@ class Block {
     float(*sums[kHalves])[kBlockColumns] = {s_.sums[stick][0] + first_row, s_.sums[stick][1] + first_row};
     bool exact[kHalves];
     for (unsigned half = 0; half < kHalves; ++half) {
-      exact[half] = few.largest_spread + s_.panel.largest_spread[half] <= kWideSpread;
+      exact[half] = few.largest_spread + s_.panel.largest_spread[half] <= Spread::kWide;
       float(*before)[kBlockColumns] = s_.before + half * FewRows::kRows;
       if (!exact[half]) std::copy_n(&sums[half][0][0], FewRows::kRows * kBlockColumns, &before[0][0]);
     }
-    few.multiply(sticks, depth, s_.panel, low, sums[0], sums[1]);
+    few.template multiply<Numbers>(sticks, depth, s_.panel, low, sums[0], sums[1]);
     for (unsigned half = 0; half < kHalves; ++half) {
       for (unsigned row = 0; !exact[half] && row < few.count; ++row) {
         const float* before = s_.before[half * FewRows::kRows + row];

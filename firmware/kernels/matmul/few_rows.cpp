@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shared/dl16.hpp"
+#include "firmware/kernels/matmul/numbers.hpp"
 
 namespace kernel::matmul {
 namespace {
@@ -19,10 +19,12 @@ struct Packed {
 };
 
 // What a NaN gives is replaced at the end. A zero stays zero, whatever it is shifted by.
+template <typename Numbers>
 Packed packed(vuint16m1_t stick, vuint16m1_t low) {
   constexpr std::size_t vl = kVector16;
-  const vint16m1_t biased = __riscv_vxor_vx_i16m1(significands_of(stick), static_cast<std::int16_t>(kBias), vl);
-  const vint16m1_t distance = __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vsub_vv_u16m1(exponents_of(stick), low, vl));
+  const vint16m1_t biased = __riscv_vxor_vx_i16m1(Numbers::significands(stick), static_cast<std::int16_t>(kBias), vl);
+  const vint16m1_t distance =
+      __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vsub_vv_u16m1(Numbers::exponents(stick), low, vl));
   return {__riscv_vreinterpret_v_i16m1_i64m1(biased), __riscv_vreinterpret_v_i16m1_i64m1(distance)};
 }
 
@@ -77,7 +79,7 @@ void finish(vint64m1_t low, vint64m1_t high, const std::int32_t* column_exponent
   store_register(to, __riscv_vfadd_vv_f32m1(__riscv_vreinterpret_v_i32m1_f32m1(load_words(to)), sum, vl));
 }
 
-template <unsigned kRows>
+template <typename Numbers, unsigned kRows>
 void multiply_rows(const FewRows& a, const void* const* sticks, unsigned depth, const ColumnPanel& columns,
                    vuint16m1_t low, float (*sums0)[kBlockColumns], float (*sums1)[kBlockColumns]) {
   Sums sums[kRows];
@@ -88,12 +90,12 @@ void multiply_rows(const FewRows& a, const void* const* sticks, unsigned depth, 
   }
   unsigned k = 0;
   for (; k + 2 <= depth; k += 2) {  // two at a time: half as many changes of the element's width
-    const Packed first = packed(load_stick(sticks[k]), low);
-    const Packed second = packed(load_stick(sticks[k + 1]), low);
+    const Packed first = packed<Numbers>(load_stick(sticks[k]), low);
+    const Packed second = packed<Numbers>(load_stick(sticks[k + 1]), low);
     add_products(sums, first, a.value[k]);
     add_products(sums, second, a.value[k + 1]);
   }
-  if (k < depth) add_products(sums, packed(load_stick(sticks[k]), low), a.value[k]);
+  if (k < depth) add_products(sums, packed<Numbers>(load_stick(sticks[k]), low), a.value[k]);
 #pragma clang loop unroll(full)
   for (unsigned row = 0; row < kRows; ++row) {
     finish(sums[row].part[0], sums[row].part[2], columns.exponent[0], a.exponent[row], sums0[row]);
@@ -108,15 +110,18 @@ void FewRows::clear() {
   count = 0;
 }
 
+template <typename Numbers>
 void FewRows::add(const void* stick, unsigned depth, std::uint8_t& nan) {
-  const auto* codes = static_cast<const wire::Dl16*>(stick);
-  const auto counts = [](wire::Dl16 code) { return !wire::dl16_is_nan(code) && !wire::dl16_is_zero(code); };
+  const auto* codes = static_cast<const std::uint16_t*>(stick);
+  const auto counts = [](std::uint16_t code) {
+    return !Numbers::is_nan(code) && Numbers::parts(code).significand != 0;
+  };
   int low = 0xFFFF;
   int high = 0;
   for (unsigned k = 0; k < depth; ++k) {
-    if (wire::dl16_is_nan(codes[k])) nan = 1;
+    if (Numbers::is_nan(codes[k])) nan = 1;
     if (!counts(codes[k])) continue;
-    const int of_code = wire::dl16_parts(codes[k]).exponent;
+    const int of_code = Numbers::parts(codes[k]).exponent;
     low = std::min(low, of_code);
     high = std::max(high, of_code);
   }
@@ -127,21 +132,29 @@ void FewRows::add(const void* stick, unsigned depth, std::uint8_t& nan) {
   for (unsigned k = 0; k < depth; ++k) {
     value[k][count] = 0;
     if (!counts(codes[k])) continue;
-    const wire::Dl16Parts parts = wire::dl16_parts(codes[k]);
+    const Parts parts = Numbers::parts(codes[k]);
     value[k][count] = std::int64_t{parts.significand} << (parts.exponent - low);  // modulo 2^64
   }
   ++count;
 }
 
+template <typename Numbers>
 void FewRows::multiply(const void* const (&sticks)[kChunk], unsigned depth, const ColumnPanel& columns, vuint16m1_t low,
                        float (*sums0)[kBlockColumns], float (*sums1)[kBlockColumns]) const {
   switch (count) {
-    case 1: return multiply_rows<1>(*this, sticks, depth, columns, low, sums0, sums1);
-    case 2: return multiply_rows<2>(*this, sticks, depth, columns, low, sums0, sums1);
-    case 3: return multiply_rows<3>(*this, sticks, depth, columns, low, sums0, sums1);
-    case 4: return multiply_rows<4>(*this, sticks, depth, columns, low, sums0, sums1);
+    case 1: return multiply_rows<Numbers, 1>(*this, sticks, depth, columns, low, sums0, sums1);
+    case 2: return multiply_rows<Numbers, 2>(*this, sticks, depth, columns, low, sums0, sums1);
+    case 3: return multiply_rows<Numbers, 3>(*this, sticks, depth, columns, low, sums0, sums1);
+    case 4: return multiply_rows<Numbers, 4>(*this, sticks, depth, columns, low, sums0, sums1);
     default: return;
   }
 }
+
+template void FewRows::add<Dl16Numbers>(const void*, unsigned, std::uint8_t&);
+template void FewRows::add<E4m3Numbers>(const void*, unsigned, std::uint8_t&);
+template void FewRows::multiply<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const ColumnPanel&, vuint16m1_t,
+                                             float (*)[kBlockColumns], float (*)[kBlockColumns]) const;
+template void FewRows::multiply<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const ColumnPanel&, vuint16m1_t,
+                                             float (*)[kBlockColumns], float (*)[kBlockColumns]) const;
 
 }  // namespace kernel::matmul

@@ -21,11 +21,13 @@ struct FewRows {
 
   void clear();
   // The next row: a stick of which `depth` elements count. `nan` is set when one of them is NaN, otherwise left alone.
+  template <typename Numbers>
   void add(const void* stick, unsigned depth, std::uint8_t& nan);
 
   // Adds the products with 64 columns of B to the sums of each half, [row][column]. Exact where the spreads of row and
-  // column do not exceed kWideSpread together; otherwise that element gets an unspecified value, its neighbours are not
-  // touched. `columns` and `low` are what ColumnPanel::measure() found.
+  // column do not exceed Spreads::kWide together; otherwise that element gets an unspecified value, its neighbours are
+  // not touched. `columns` and `low` are what ColumnPanel::measure() found.
+  template <typename Numbers>
   void multiply(const void* const (&sticks)[kChunk], unsigned depth, const ColumnPanel& columns, vuint16m1_t low,
                 float (*sums0)[kBlockColumns], float (*sums1)[kBlockColumns]) const;
 };

@@ -23,6 +23,7 @@ enum Status : std::uint64_t { kOk = 0, kScratchpadTooSmall = 1 };
 static_assert(sizeof(BlockMemory) <= wire::kScratchpadBytes);
 
 struct Problem {
+  using Numbers = Dl16Numbers;
   static constexpr bool kPasses = true;
 
   StickTensor a, b, c;

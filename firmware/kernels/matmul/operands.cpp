@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "firmware/kernels/matmul/numbers.hpp"
+
 namespace kernel::matmul {
 namespace {
 
 constexpr std::uint16_t kNone = 0xFFFF;
-// Weight of a product of two significand units at exponents 0: 2^-80 (wire::kDl16UnitExponent twice).
-constexpr std::int32_t kUnitProduct = -80;
 
 vuint16m1_t masked(const void* stick, const LaneMask& mask) {
   return __riscv_vand_vv_u16m1(load_stick(stick), load_stick(mask.lane), kVector16);
@@ -62,10 +62,11 @@ struct WideRow {
 // Each column in units of its exponent `low`. No arithmetic shift of 64-bit lanes, which is a helper on some hosts: the
 // significands are made positive before they come apart, and negative again afterwards. Shifts look at the low six bits
 // of a distance only, and a zero stays zero.
+template <typename Numbers>
 WideRow wide_row(vuint16m1_t stick, vuint16m1_t low) {
   constexpr std::size_t vl = kVector64;
   constexpr std::uint16_t kBias = 0x8000;
-  const Decoded d = decode(stick);
+  const Decoded d = Numbers::decode(stick);
   const vuint64m1_t significands = __riscv_vreinterpret_v_u16m1_u64m1(
       __riscv_vxor_vx_u16m1(__riscv_vreinterpret_v_i16m1_u16m1(d.significand), kBias, kVector16));
   const vuint64m1_t distance = __riscv_vreinterpret_v_u16m1_u64m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
@@ -88,11 +89,12 @@ void LaneMask::set(std::uint64_t count) {
 
 // ---- A --------------------------------------------------------------------------------------------------------------
 
+template <typename Numbers>
 void RowGroup::load(const void* const (&sticks)[kGroupRows], unsigned rows, const LaneMask& mask, std::uint8_t* nan) {
   largest_spread = 0;
   for (unsigned row = 0; row < kGroupRows; ++row) {
     if (row < rows) {
-      load_row(row, masked(sticks[row], mask), nan[row]);
+      load_row<Numbers>(row, masked(sticks[row], mask), nan[row]);
     } else {
       clear_row(row);
       exponent[row] = 0;
@@ -102,8 +104,9 @@ void RowGroup::load(const void* const (&sticks)[kGroupRows], unsigned rows, cons
   }
 }
 
+template <typename Numbers>
 void RowGroup::load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan) {
-  const Decoded d = decode(stick);
+  const Decoded d = Numbers::decode(stick);
   std::uint16_t low = smallest(__riscv_vor_vv_u16m1(d.exponent, inverted(d.counts), kVector16));
   const vuint16m1_t counting = __riscv_vand_vv_u16m1(d.exponent, d.counts, kVector16);
   std::uint16_t high = largest(__riscv_vor_vv_u16m1(counting, d.nan, kVector16));
@@ -114,7 +117,7 @@ void RowGroup::load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan) {
   if (low == kNone) low = 0;
   exponent[row] = std::int32_t{low} << 23;
   spread[row] = static_cast<std::uint32_t>(high - low);
-  if (spread[row] > kRowSpread) {
+  if (spread[row] > Spreads<Numbers>::kRow) {
     clear_row(row);
     return;
   }
@@ -144,39 +147,38 @@ void RowGroup::clear_row(unsigned row) {
 
 // Zeros do not count: less one, they are the largest magnitude. What a NaN does to the exponents of its column does not
 // matter, because the column's results are replaced; its spread is kept small.
+template <typename Numbers>
 vuint16m1_t ColumnPanel::measure(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask,
                                  std::uint16_t* nan) {
   constexpr std::size_t vl = kVector16;
   vuint16m1_t below_smallest = splat(kNone);
   vuint16m1_t high = splat(0);
   for (unsigned k = 0; k < depth; ++k) {
-    const vuint16m1_t magnitude = __riscv_vand_vx_u16m1(load_stick(sticks[k]), 0x7FFF, vl);
+    const vuint16m1_t magnitude = Numbers::magnitudes(load_stick(sticks[k]));
     below_smallest = __riscv_vminu_vv_u16m1(below_smallest, __riscv_vsub_vx_u16m1(magnitude, 1, vl), vl);
     high = __riscv_vmaxu_vv_u16m1(high, magnitude, vl);
   }
-  const auto top_bit = [](vuint16m1_t v) {
-    return __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(v), 15, vl));
-  };
   const vuint16m1_t lanes = load_stick(mask.lane);
-  const vuint16m1_t nans = __riscv_vand_vv_u16m1(top_bit(__riscv_vadd_vx_u16m1(high, 1, vl)), lanes, vl);
+  const vuint16m1_t nans = __riscv_vand_vv_u16m1(Numbers::nans(high), lanes, vl);
   store_register(nan, __riscv_vor_vv_u16m1(load_stick(nan), nans, vl));
   const vuint16m1_t numbers = __riscv_vand_vv_u16m1(inverted(nans), lanes, vl);
   const auto exponents_of = [&](vuint16m1_t magnitude) {
-    return __riscv_vand_vv_u16m1(__riscv_vsrl_vx_u16m1(magnitude, 9, vl), numbers, vl);
+    return __riscv_vand_vv_u16m1(Numbers::exponents_of(magnitude), numbers, vl);
   };
-  const vuint16m1_t low = exponents_of(__riscv_vadd_vx_u16m1(below_smallest, 1, vl));  // a column of zeros: 0
-  set_exponents(low, exponents_of(high));
+  const vuint16m1_t low = exponents_of(__riscv_vadd_vx_u16m1(below_smallest, 1, vl));  // a column of zeros: of zero
+  set_exponents(low, exponents_of(high), 2 * Numbers::kUnitExponent);
   return low;
 }
 
+template <typename Numbers>
 void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan) {
-  const vuint16m1_t low = measure(sticks, depth, mask, nan);
+  const vuint16m1_t low = measure<Numbers>(sticks, depth, mask, nan);
   const auto row = [&](unsigned k) { return k < depth ? masked(sticks[k], mask) : splat(0); };
   const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
   WideRow terms{zero, zero, zero, zero};
   for (unsigned k = 0; k < kChunk; k += 2) {
-    const WideRow first = wide_row(row(k), low);
-    const WideRow second = wide_row(row(k + 1), low);
+    const WideRow first = wide_row<Numbers>(row(k), low);
+    const WideRow second = wide_row<Numbers>(row(k + 1), low);
     first.store(wide[0][k], wide[1][k]);
     second.store(wide[0][k + 1], wide[1][k + 1]);
     terms.subtract_product(first, second);
@@ -186,11 +188,11 @@ void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, cons
   for (unsigned half = 0; half < kHalves; ++half) {
     for (unsigned i = 0; i < kBlockColumns; ++i) narrow_term[half][i] = static_cast<std::int32_t>(wide_term[half][i]);
   }
-  if (std::min(largest_spread[0], largest_spread[1]) > kNarrowSpread) return;
-  for (unsigned k = 0; k < kChunk; ++k) store_narrow(k, row(k), low);
+  if (std::min(largest_spread[0], largest_spread[1]) > Spreads<Numbers>::kNarrow) return;
+  for (unsigned k = 0; k < kChunk; ++k) store_narrow<Numbers>(k, row(k), low);
 }
 
-void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high) {
+void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high, std::int32_t unit_product) {
   alignas(wire::kStickBytes) std::uint16_t lows[kLanes];
   alignas(wire::kStickBytes) std::uint16_t spreads[kLanes];
   store_register(lows, low);
@@ -199,16 +201,17 @@ void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high) {
     largest_spread[half] = 0;
     for (unsigned i = 0; i < kBlockColumns; ++i) {
       const unsigned column = column_of(half, i);
-      exponent[half][i] = (std::int32_t{lows[column]} + kUnitProduct) * (1 << 23);
+      exponent[half][i] = (std::int32_t{lows[column]} + unit_product) * (1 << 23);
       spread[half][i] = spreads[column];
       largest_spread[half] = std::max<std::uint32_t>(largest_spread[half], spreads[column]);
     }
   }
 }
 
+template <typename Numbers>
 void ColumnPanel::store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low) {
   constexpr std::size_t vl = kVector32;
-  const Decoded d = decode(stick);
+  const Decoded d = Numbers::decode(stick);
   const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
   const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(d.significand);
   const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, vl), 16, vl);
@@ -221,5 +224,14 @@ void ColumnPanel::store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low) {
   store(narrow[0][k], __riscv_vsll_vv_i32m1(even, shift, vl));
   store(narrow[1][k], __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl));
 }
+
+template void RowGroup::load<Dl16Numbers>(const void* const (&)[kGroupRows], unsigned, const LaneMask&, std::uint8_t*);
+template void RowGroup::load<E4m3Numbers>(const void* const (&)[kGroupRows], unsigned, const LaneMask&, std::uint8_t*);
+template vuint16m1_t ColumnPanel::measure<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&,
+                                                       std::uint16_t*);
+template vuint16m1_t ColumnPanel::measure<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&,
+                                                       std::uint16_t*);
+template void ColumnPanel::load<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*);
+template void ColumnPanel::load<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*);
 
 }  // namespace kernel::matmul

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of the matrix kernel, brought from DL16 sticks into integers for one chunk of 64 k: each row of A and each
-// column of B in units of its own smallest exponent.
+// Operands of the matrix kernel, brought from sticks of Numbers (numbers.hpp) into integers for one chunk of 64 k: each
+// row of A and each column of B in units of its own smallest exponent.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,12 @@ struct alignas(wire::kStickBytes) RowGroup {
   std::uint32_t largest_spread;
 
   // Stick i holds 64 k of row i. `nan[i]` is set when row i holds a NaN, otherwise left alone. A row that spreads over
-  // more than kRowSpread gets all-zero values; its elements then need the slow path.
+  // more than Spreads::kRow gets all-zero values; its elements then need the slow path.
+  template <typename Numbers>
   void load(const void* const (&sticks)[kGroupRows], unsigned rows, const LaneMask& mask, std::uint8_t* nan);
 
  private:
+  template <typename Numbers>
   void load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan);
   void clear_row(unsigned row);
 };
@@ -56,12 +58,15 @@ struct alignas(wire::kStickBytes) ColumnPanel {
 
   // Stick i holds 64 columns of row i, `depth` rows; what is missing to 64 is zero. `nan` collects columns that hold a
   // NaN, as all bits of a lane.
+  template <typename Numbers>
   void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
   // Exponents and spreads only. Returns the smallest exponent of each column, in the order of the stick.
+  template <typename Numbers>
   vuint16m1_t measure(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
 
  private:
-  void set_exponents(vuint16m1_t low, vuint16m1_t high);
+  void set_exponents(vuint16m1_t low, vuint16m1_t high, std::int32_t unit_product);
+  template <typename Numbers>
   void store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low);
 };
 

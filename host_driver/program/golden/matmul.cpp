@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix product of device programs: operands are laid out as plain matrices for the golden model of one product.
+// The matrix products of device programs: operands are laid out as plain matrices of DL16 for the golden model of one
+// product. Every FP8_E4M3 number is one of DL16.
 #include <bit>
 #include <vector>
 
 #include "host_driver/program/golden/families.hpp"
+#include "host_driver/program/golden/numbers.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 
 namespace svp::program::golden {
@@ -30,7 +32,9 @@ std::vector<std::uint16_t> matrix(const View& view, const Index& batch, const st
   elements.reserve(rows.size() * columns.size());
   for (const Index& row : rows) {
     for (const Index& column : columns) {
-      elements.push_back(static_cast<std::uint16_t>(view.bits(joined(batch, joined(row, column)))));
+      const std::uint32_t bits = view.bits(joined(batch, joined(row, column)));
+      elements.push_back(static_cast<std::uint16_t>(
+          view.format() == Format::Dl16 ? bits : bits_of(Format::Dl16, value_of(view.format(), bits))));
     }
   }
   return elements;

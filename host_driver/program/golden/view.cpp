@@ -38,7 +38,9 @@ std::span<std::byte> Memory::of(const Operand& operand, unsigned slice) {
 View::View(const Step& step, unsigned operand)
     : step_(step),
       operand_(step.operation.operand[operand]),
-      is_fp8_weight_(step.operation.opcode == Opcode::Dl16ToFp8Weight && operand == 1) {}
+      is_fp8_weight_(operand == 1 &&
+                     (step.operation.opcode == Opcode::Dl16ToFp8Weight || step.operation.opcode == Opcode::MatMulFp8)),
+      is_fp8_product_input_(operand == 0 && step.operation.opcode == Opcode::MatMulFp8) {}
 
 std::uint32_t View::positions_per_step(unsigned dimension) const {
   constexpr std::uint32_t kWeightColumns = 64;
@@ -46,6 +48,14 @@ std::uint32_t View::positions_per_step(unsigned dimension) const {
   if (is_fp8_weight_ && step_.operation.reduced == 1u << dimension) return kWeightRows;
   if (dimension != operand_.stick_dim) return 1;
   return is_fp8_weight_ ? kWeightColumns : lanes_of(operand_.format);
+}
+
+// `position` counts within one step.
+std::uint32_t View::lane_of(unsigned dimension, std::uint32_t position) const {
+  if (is_fp8_weight_ && dimension == operand_.stick_dim) return 2 * position;
+  if (!is_fp8_product_input_ || dimension != operand_.stick_dim) return position;
+  const std::uint32_t stick = position / 64, lane = position % 64;  // of DL16
+  return lane / 8 * 16 + stick * 8 + lane % 8;
 }
 
 std::uint32_t View::padded_extent(unsigned dimension) const {
@@ -69,8 +79,7 @@ View::Place View::place(const Index& n) const {
     if (!has_dimension(d)) continue;
     const std::uint32_t per_step = positions_per_step(d);
     place.offset += operand_.stride[d] * (local / per_step);
-    const bool alternates = is_fp8_weight_ && d == operand_.stick_dim;
-    place.lane += local % per_step * (alternates ? 2 : 1);
+    place.lane += lane_of(d, local % per_step);
   }
   return place;
 }

@@ -78,10 +78,12 @@ class View {
   std::span<std::byte> stick_at(unsigned slice, std::uint64_t offset) const;
   Slices slices_of_copies(unsigned first) const;
   std::uint32_t positions_per_step(unsigned dimension) const;
+  std::uint32_t lane_of(unsigned dimension, std::uint32_t position) const;
 
   const Step& step_;
   const wire::program::Operand& operand_;
   bool is_fp8_weight_;
+  bool is_fp8_product_input_;  // its lanes are in the order that Dl16ToFp8 leaves
 };
 
 // Visits 0 … count[d] - 1 in all dimensions; the last one changes fastest. Descending: from the last to the first.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/tensor/number_format.hpp"
 #include "shared/dl16.hpp"
 #include "tests/device/kernels/bare_card.hpp"
 #include "tests/device/kernels/engine_layouts.hpp"
@@ -49,6 +50,37 @@ class Costs {
     std::ranges::sort(times);
     std::printf("%-34s %8.1f ns/stick  (best %.1f, worst %.1f)\n", name, times[runs_ / 2] / static_cast<double>(sticks),
                 times.front() / static_cast<double>(sticks), times.back() / static_cast<double>(sticks));
+  }
+
+  // In alternation with MatMul on DL16. `deviation` of the FP8 numbers says how far their
+  // exponents spread.
+  void print_matmul_fp8(std::uint32_t m, std::uint32_t n, std::uint32_t k, float deviation) {
+    if (!wants("MatMulFp8")) return;
+    const auto product = [&](Opcode opcode, const Layout& left, const Layout& right) {
+      Program made;
+      program::Operation operation = operation_of(opcode, {m, n, k});
+      operation.reduced = 4;
+      add(made, operation, left, Access::Read);
+      add(made, operation, right, Access::Read);
+      add(made, operation, {.stick_dim = 1, .order = {0, 1}}, Access::Write);
+      made.operations.push_back(operation);
+      return made;
+    };
+    const Program dl16 = product(Opcode::MatMul, {.stick_dim = 2, .order = {0, 2}}, {.stick_dim = 1, .order = {2, 1}});
+    const Program fp8 = product(Opcode::MatMulFp8, {.format = Format::Fp8E4m3, .stick_dim = 2, .order = {0, 2}},
+                                {.format = Format::Fp8E4m3, .stick_dim = 1, .order = {2, 1}, .alternates = 2});
+    std::vector<double> of_dl16(runs_);
+    std::vector<double> of_fp8(runs_);
+    for (std::size_t i = 0; i < runs_; ++i) {
+      of_dl16[i] = run("engine", place(dl16));
+      of_fp8[i] = run("engine", place(fp8, deviation));
+    }
+    std::ranges::sort(of_dl16);
+    std::ranges::sort(of_fp8);
+    const double macs = static_cast<double>(m) * n * k;
+    std::printf("MatMulFp8 %ux%ux%u, deviation %g: %.2f GMAC/s, MatMul %.2f GMAC/s (best %.2f, %.2f)\n", m, n, k,
+                static_cast<double>(deviation), macs / of_fp8[runs_ / 2], macs / of_dl16[runs_ / 2],
+                macs / of_fp8.front(), macs / of_dl16.front());
   }
 
   void print_matmul(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
@@ -96,7 +128,8 @@ class Costs {
     return static_cast<double>(result.ticks) * 100;
   }
 
-  std::vector<wire::CorrectionSymbol> place(const Program& made) {
+  // Arguments hold numbers of a normal distribution, in the format of the first operation's operands.
+  std::vector<wire::CorrectionSymbol> place(const Program& made, float deviation = 1) {
     const Bytes bytes = made.bytes();
     std::uint64_t offset = BareCard::kTensors;
     std::vector<wire::CorrectionSymbol> symbols;
@@ -107,11 +140,18 @@ class Costs {
     std::ranges::copy(bytes, card_.region().begin() + static_cast<std::ptrdiff_t>(offset));
     next(bytes.size());
     std::normal_distribution<float> normal;
-    for (const program::Argument& argument : made.arguments) {
-      for (wire::Dl16& code : card_.tensor<wire::Dl16>(offset, argument.bytes / 2)) {
-        code = wire::dl16_from_fp32(normal(random_));
+    for (const program::Operand& operand : std::span(made.operations[0].operand).first(made.arguments.size())) {
+      const std::uint64_t size = made.arguments[operand.argument].bytes;
+      if (operand.format == Format::Fp8E4m3) {
+        for (std::uint8_t& code : card_.tensor<std::uint8_t>(offset, size)) {
+          code = static_cast<std::uint8_t>(svp::code_of(svp::NumberFormat::Fp8E4m3, deviation * normal(random_)));
+        }
+      } else {
+        for (wire::Dl16& code : card_.tensor<wire::Dl16>(offset, size / 2)) {
+          code = wire::dl16_from_fp32(normal(random_));
+        }
       }
-      next(argument.bytes);
+      next(size);
     }
     return symbols;
   }
@@ -176,6 +216,9 @@ void print_all(const char* word, std::size_t runs) {
   costs.print_matmul(16, 512, 512);
   costs.print_matmul(256, 256, 256);
   costs.print_matmul(512, 512, 512);
+  for (const float deviation : {1.0F, 100.0F}) {
+    for (const std::uint32_t rows : {1, 8, 16, 512}) costs.print_matmul_fp8(rows, 512, 512, deviation);
+  }
 }
 
 }  // namespace

@@ -44,13 +44,15 @@ std::uint64_t add_operand(program::Operation& operation, const Layout& layout) {
   operand.stick_dim = layout.stick_dim;
   std::ranges::copy(layout.split, operand.split);
   std::ranges::copy(layout.split_stride, operand.split_stride);
+  const bool is_weight = layout.alternates != program::kNoDimension;
+  const unsigned lanes = program::lanes_of(layout.format) / (is_weight ? 2 : 1);
   std::uint64_t step = wire::kStickBytes;
   for (const unsigned d : layout.order) {
     operand.present = static_cast<std::uint8_t>(operand.present | 1u << d);
     operand.stride[d] = step;
     std::uint64_t units = operation.extent[d] / layout.split[d];
-    if (d == layout.stick_dim)
-      units = wire::align_up(units, program::lanes_of(layout.format)) / program::lanes_of(layout.format);
+    if (d == layout.stick_dim) units = wire::align_up(units, lanes) / lanes;
+    if (d == layout.alternates) units = wire::align_up(units, 2) / 2;
     step *= units + (d == layout.order.front() ? layout.gap : 0);
   }
   return step;

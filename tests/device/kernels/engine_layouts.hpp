@@ -41,6 +41,7 @@ struct Layout {
   std::uint32_t gap = 0;
   std::uint8_t split[program::kMaxRank] = {1, 1, 1, 1, 1, 1, 1, 1};
   std::uint8_t split_stride[program::kMaxRank] = {};
+  std::uint8_t alternates = program::kNoDimension;  // of an FP8 weight: the dimension with two positions in a stick
 };
 // Bytes that the operand spans from its offset (in one slice).
 std::uint64_t add_operand(program::Operation& operation, const Layout& layout);

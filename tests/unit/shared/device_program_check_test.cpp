@@ -536,6 +536,61 @@ TEST(DeviceProgramCheck, AWeightAlternatesAlongAnotherDimensionThanItsSticks) {
   EXPECT_EQ(with(0), (Refusal{Where::Reduced, kNoOperand, 0}));
 }
 
+TEST(DeviceProgramCheck, AnFp8ProductTakesAWeightAndHasSticks) {
+  Dense op(Opcode::MatMulFp8, {4, 130, 101},
+           {{Format::Fp8E4m3, {0, 2}, 2}, {Format::Fp8E4m3, {2, 1}, 1}, {Format::Dl16, {0, 1}, 1}});
+  op.builder.operations()[0].reduced = 4;
+  const auto judge = [&](const std::function<void(Operation&)>& spoil) { return op.after(spoil); };
+  EXPECT_TRUE(judge([](Operation&) {}).ok());
+  EXPECT_EQ(judge([](Operation& o) { o.operand[0].stick_dim = 0; }), (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].stick_dim = 2; }), (Refusal{Where::StickDim, 1, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].stick_dim = kNoDimension; }), (Refusal{Where::StickDim, 1, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[2].stick_dim = 0; }), (Refusal{Where::StickDim, 2, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].stick_dim = o.operand[2].stick_dim = kNoDimension; }),
+            (Refusal{Where::StickDim, 2, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.reduced = 0; }), (Refusal{Where::Reduced, kNoOperand, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.reduced = 1; }), (Refusal{Where::Reduced, kNoOperand, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].present = 2, o.operand[1].stride[2] = 0; }),
+            (Refusal{Where::Reduced, 1, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[0].format = Format::Dl16; }), (Refusal{Where::Format, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].format = Format::Fp8E5m2; }), (Refusal{Where::Format, 1, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[2].format = Format::Fp8E4m3; }), (Refusal{Where::Format, 2, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.mask_count = 1, o.mask[0].count = 1; }), (Refusal{Where::Mask, kNoOperand, 0}));
+}
+
+// A stick holds two positions of k and 64 of n: 51 times 3 of them, one behind the other.
+TEST(DeviceProgramCheck, AWeightReachesAsFarAsItsSticks) {
+  Dense op(Opcode::MatMulFp8, {4, 130, 101},
+           {{Format::Fp8E4m3, {0, 2}, 2}, {Format::Fp8E4m3, {2, 1}, 1}, {Format::Dl16, {0, 1}, 1}});
+  Operation& operation = op.builder.operations()[0];
+  operation.reduced = 4;
+  operation.operand[1].stride[1] = 51 * kStick;
+  op.builder.arguments()[1].bytes = 51 * 3 * kStick;
+  EXPECT_TRUE(op.after([](Operation&) {}).ok());
+  op.builder.arguments()[1].bytes = (51 * 3 - 1) * kStick;
+  EXPECT_EQ(op.after([](Operation&) {}), (Refusal{Where::Bounds, 1, 0}));
+}
+
+// Parts of a weight are whole sticks: of two positions along k, of 64 along n.
+TEST(DeviceProgramCheck, AWeightIsCutBetweenItsSticks) {
+  Dense op(Opcode::MatMulFp8, {4, 128, 200},
+           {{Format::Fp8E4m3, {0, 2}, 2}, {Format::Fp8E4m3, {2, 1}, 1}, {Format::Dl16, {0, 1}, 1}});
+  Operation& operation = op.builder.operations()[0];
+  operation.reduced = 4;
+  operation.operand[1].base = Base::Scratchpad;
+  operation.operand[1].argument = 0;
+  operation.operand[1].stride[1] = 100 * kStick;
+  op.builder.slices = 8;
+  op.builder.scratchpad_bytes = 200 * kStick;
+  const auto cut = [&](unsigned d, std::uint8_t parts) {
+    return op.after([=](Operation& o) { o.operand[1].split[d] = parts, o.operand[1].split_stride[d] = 1; });
+  };
+  EXPECT_TRUE(cut(2, 4).ok());
+  EXPECT_TRUE(cut(1, 2).ok());
+  EXPECT_EQ(cut(2, 8), (Refusal{Where::Split, 1, 0}));  // 25 positions each
+  EXPECT_EQ(cut(1, 4), (Refusal{Where::Split, 1, 0}));
+}
+
 TEST(DeviceProgramCheck, AnIndexNamesWholeSticks) {
   const Dense op(Opcode::Gather, {5, 70}, {{Format::Int32, {0}, 0}, {Format::Dl16, {1}, 1}, {Format::Dl16, {0, 1}, 1}});
   const auto judge = [&](const std::function<void(Operation&)>& spoil) {

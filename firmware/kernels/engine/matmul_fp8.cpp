@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatMulFp8: the product of what Dl16ToFp8 and Dl16ToFp8Weight wrote, to DL16. The same product as MatMul
+// (matmul.cpp), on FP8_E4M3 numbers: two chunks of 64 k lie in one stick of left, and one stick of right holds two k of
+// 64 columns. An FP8_E4M3 number needs so few bits that its sums always fit 64 bits, and often 32.
+#include "firmware/kernels/engine/families.hpp"
+#include "firmware/kernels/engine/product.hpp"
+
+namespace kernel::engine {
+namespace {
+
+using matmul::Extent;
+using matmul::kBlockRows;
+using matmul::kChunk;
+using matmul::kGroupRows;
+
+struct Memory {
+  matmul::BlockMemory block;
+  std::uint16_t left[kGroupRows][kLanes];  // of the rows that were asked for last
+  std::uint16_t right[kChunk][kLanes];
+  std::uint64_t lanes_of_half[2][kVector64];
+  std::uint64_t row_of_left[kBlockRows];
+  std::uint64_t row_of_out[kBlockRows];
+};
+static_assert(sizeof(Memory) <= kWorkingBytes);
+
+// What matmul::Block asks for.
+class Fp8Problem {
+ public:
+  using Numbers = matmul::E4m3Numbers;
+  static constexpr bool kPasses = false;
+
+  Fp8Problem(const Work& work, const Axes& axes, const Roles& roles, Memory& memory)
+      : m(roles.rows.total()),
+        n(axes.extent(roles.n)),
+        k(axes.extent(roles.k)),
+        axes_(axes),
+        roles_(roles),
+        memory_(memory),
+        copies_(work, axes) {
+    for (unsigned i = 0; i < 2 * kVector64; ++i) {
+      memory.lanes_of_half[i / kVector64][i % kVector64] = i % 2 == i / kVector64 ? ~std::uint64_t{0} : 0;
+    }
+  }
+
+  std::uint64_t m, n, k;
+  std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
+  static unsigned most_rows() { return kBlockRows; }
+
+  void begin_batch(std::uint64_t number) {
+    for (unsigned o = kLeft; o <= kOut; ++o) base_[o] = axes_.base(o) + roles_.batches.stick(axes_, o, number);
+  }
+
+  void begin_rows(Extent rows) {
+    first_row_ = rows.first;
+    for (unsigned i = 0; i < rows.count; ++i) {
+      memory_.row_of_left[i] = base_[kLeft] + roles_.rows.stick(axes_, kLeft, rows.first + i);
+      memory_.row_of_out[i] = base_[kOut] + roles_.rows.stick(axes_, kOut, rows.first + i);
+    }
+  }
+
+  void begin_chunk(std::uint64_t first_k, unsigned /*depth*/) { chunk_ = stick(kLeft, roles_.k, first_k); }
+
+  // Valid until the next kGroupRows rows are asked for: a block uses no more at a time.
+  const void* row(std::uint64_t row, std::uint64_t first_k) {
+    const std::uint64_t i = row - first_row_;
+    std::uint16_t* const codes = memory_.left[i % kGroupRows];
+    const auto* from = reinterpret_cast<const void*>(memory_.row_of_left[i] + chunk_);
+    store_register(codes, codes_of_half(load_stick(from), static_cast<unsigned>(first_k / kChunk % 2)));
+    return codes;
+  }
+
+  void begin_panel(std::uint64_t first_k, unsigned depth, std::uint64_t column) {
+    panel_k_ = first_k;
+    const std::uint64_t panel = base_[kRight] + stick(kRight, roles_.n, column * kLanes);
+    for (unsigned i = 0; i < depth; i += 2) {
+      const vuint16m1_t pairs = load_stick(reinterpret_cast<const void*>(panel + stick(kRight, roles_.k, first_k + i)));
+      store_register(memory_.right[i], __riscv_vsll_vx_u16m1(pairs, 8, kVector16));
+      store_register(memory_.right[i + 1], __riscv_vand_vx_u16m1(pairs, 0xFF00, kVector16));
+    }
+  }
+  const void* panel(std::uint64_t row, std::uint64_t /*column*/) const { return memory_.right[row - panel_k_]; }
+
+  void store(std::uint64_t row, std::uint64_t column, vuint16m1_t codes) const {
+    const std::uint64_t to = memory_.row_of_out[row - first_row_] + stick(kOut, roles_.n, column * kLanes);
+    for (unsigned i = 0; i < copies_.count; ++i) {
+      store_register(reinterpret_cast<void*>(to + copies_.offset[i]), codes);
+    }
+  }
+
+ private:
+  std::uint64_t stick(unsigned operand, unsigned d, std::uint64_t index) const {
+    return axes_.of(operand, d).stick(static_cast<std::uint32_t>(index));
+  }
+
+  // The 64 k of one half of a stick, in their order, each in the upper byte of a lane. Bytes 0 ... 7 of the 64-bit lane
+  // 2 j + half are k 8 j ... 8 j + 7 of that half.
+  vuint16m1_t codes_of_half(vuint16m1_t whole, unsigned half) const {
+    constexpr std::size_t vl = kVector64;
+    const vuint64m1_t mine = __riscv_vreinterpret_v_u16m1_u64m1(
+        __riscv_vand_vv_u16m1(whole, load_stick(memory_.lanes_of_half[half]), kVector16));
+    const vuint64m1_t even = half == 0 ? mine : __riscv_vslide1down_vx_u64m1(mine, 0, vl);
+    const vuint64m1_t odd = half == 0 ? __riscv_vslide1up_vx_u64m1(mine, 0, vl) : mine;
+    vuint64m1_t four = __riscv_vand_vx_u64m1(even, 0xFFFFFFFF, vl);  // in the lower half of each lane
+    four = __riscv_vor_vv_u64m1(four, __riscv_vsrl_vx_u64m1(odd, 32, vl), vl);
+    vuint64m1_t pairs = __riscv_vor_vv_u64m1(four, __riscv_vsll_vx_u64m1(four, 16, vl), vl);
+    pairs = __riscv_vand_vx_u64m1(pairs, 0x0000FFFF0000FFFF, vl);
+    const vuint64m1_t codes =
+        __riscv_vor_vv_u64m1(__riscv_vsll_vx_u64m1(pairs, 8, vl), __riscv_vsll_vx_u64m1(pairs, 16, vl), vl);
+    return __riscv_vreinterpret_v_u64m1_u16m1(__riscv_vand_vx_u64m1(codes, 0xFF00FF00FF00FF00, vl));
+  }
+
+  const Axes& axes_;
+  const Roles& roles_;
+  Memory& memory_;
+  Copies copies_;
+  std::uint64_t base_[3]{};
+  std::uint64_t first_row_ = 0;
+  std::uint64_t chunk_ = 0;
+  std::uint64_t panel_k_ = 0;
+};
+
+}  // namespace
+
+Refusal matrix_product_fp8(const Work& work) {
+  const Axes axes(work);
+  const Roles roles = roles_of(work, axes);
+  if (!roles.can_execute) return work.refuse(Where::Unsupported);
+  auto& memory = reinterpret_cast<Memory&>(work.working);
+  Fp8Problem problem(work, axes, roles, memory);
+  execute_product(work, roles, problem, memory.block);
+  return {};
+}
+
+}  // namespace kernel::engine
