@@ -38,6 +38,7 @@ bool is_index(Op op, std::size_t input) { return op == Op::Embedding && input ==
 
 std::vector<std::string> default_shapes(Op op) {
   if (op == Op::Conv2d) return {"1x64x28x28", "64x64x3x3"};
+  if (op == Op::LinearFp8) return {"64x128", "96x128", "96"};
   return {svp::ops::info_of(op).family == svp::ops::Family::Window ? "1x64x28x28" : "64x128"};
 }
 
@@ -78,7 +79,7 @@ OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed) {
   std::vector<std::string> shapes = options.shapes;
   if (shapes.empty()) shapes = default_shapes(*op);
   const unsigned tensors = svp::ops::info_of(*op).tensors;
-  const bool serves_all = tensors <= 3 && *op != Op::Conv2d && options.numbers.empty();
+  const bool serves_all = tensors <= 3 && *op != Op::Conv2d && *op != Op::LinearFp8 && options.numbers.empty();
   if (shapes.size() == 1 && serves_all) shapes.resize(tensors, shapes.front());
   for (const std::string& shape : shapes) {
     Array array = Array::of(parse_extents(shape));

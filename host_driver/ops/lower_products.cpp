@@ -48,12 +48,15 @@ const Value& causal_mask(Lowering& lowering, std::int64_t queries, std::int64_t 
 void Lowering::matmul(const Value& a, const Value& b, const Value& out) {
   require_dl16(a);
   require_dl16(b);
+  product(Opcode::MatMul, with_stick(materialised_last(a), a.rank() - 1),
+          with_stick(materialised_last(b), b.rank() - 1), out);
+}
+
+void Lowering::product(Opcode opcode, const Value& left, const Value& right, const Value& out) {
   const std::size_t batch = out.rank() - 2;
   const std::size_t m = batch;
   const std::size_t n = batch + 1;
   const std::size_t k = batch + 2;
-  const Value& left = with_stick(materialised_last(a), a.rank() - 1);
-  const Value& right = with_stick(materialised_last(b), b.rank() - 1);
   const auto use = [&](const Value& value, std::size_t row, std::size_t column) {
     Use result{&value, std::vector<int>(batch + 3, kAbsent)};
     const std::size_t own = value.rank() - 2;
@@ -65,8 +68,8 @@ void Lowering::matmul(const Value& a, const Value& b, const Value& out) {
     return result;
   };
   std::vector<std::int64_t> extent = out.size();
-  extent.push_back(a.size().back());
-  writer_.emit({.opcode = Opcode::MatMul,
+  extent.push_back(left.size().back());
+  writer_.emit({.opcode = opcode,
                 .extent = extent,
                 .operands = {use(left, m, k), use(right, k, n), use(out, m, n)},
                 .reduced = k});
@@ -170,6 +173,7 @@ void lower_products(Lowering& lowering) {
   if (lowering.inputs() < 2) throw InvalidArgument("inputs", "a product of one tensor", "give two");
   switch (lowering.request().op) {
     case Op::Linear: return lower_linear(lowering);
+    case Op::LinearFp8: return lower_linear_fp8(lowering);
     case Op::Attention:
       if (lowering.inputs() != 3) throw InvalidArgument("inputs", "attention without values", "give q, k and v");
       return lower_attention(lowering);

@@ -71,6 +71,8 @@ class Lowering {
   // Matrix product over the last two dimensions; those before them are repeated as elsewhere.
   void matmul(const Value& a, const Value& b, const Value& out);
   const Value& matmul(const Value& a, const Value& b);
+  // The operation itself (MatMul, MatMulFp8), on operands that lie as it wants them.
+  void product(program::Opcode opcode, const Value& left, const Value& right, const Value& out);
   void softmax(const Value& value, std::size_t dimension, const Value& out);
   const Value& softmax(const Value& value, std::size_t dimension);
 
@@ -99,6 +101,7 @@ DeviceType computed_in(DataType dtype, DeviceType a, DeviceType b);
 void lower_elementwise(Lowering& lowering);
 void lower_reduction(Lowering& lowering);
 void lower_products(Lowering& lowering);
+void lower_linear_fp8(Lowering& lowering);
 void lower_norms(Lowering& lowering);
 void lower_movement(Lowering& lowering);
 void lower_pooling(Lowering& lowering);

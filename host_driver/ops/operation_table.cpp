@@ -73,6 +73,8 @@ constexpr OpInfo kTable[] = {
     {Op::MaxPool2d, Family::Window, Opcode::Max, 1, "max_pool2d", kMaxPool, 0, true, ""},
     {Op::Conv2d, Family::Window, Opcode::MatMul, 3, "conv2d", kConvolution, 2, false,
      "plus 2^-9 of the largest; matmul, then add. One channel per group: products in fp32, one rounding"},
+    {Op::LinearFp8, Family::Product, Opcode::MatMulFp8, 3, "linear_fp8", "scale of x (1), scale of weight (1)", 3,
+     false, "plus 2^-9 of the largest, of the numbers rounded to FP8_E4M3; div, matmul, mul, add"},
 };
 static_assert(std::size(kTable) == kOps);
 

@@ -64,8 +64,9 @@ enum class Op : std::uint8_t {
   AvgPool2d,
   MaxPool2d,
   Conv2d,
+  LinearFp8,
 };
-inline constexpr unsigned kOps = static_cast<unsigned>(Op::Conv2d) + 1;
+inline constexpr unsigned kOps = static_cast<unsigned>(Op::LinearFp8) + 1;
 
 enum class Family : std::uint8_t { Movement, Elementwise, Comparison, Function, Reduction, Product, Norm, Window };
 

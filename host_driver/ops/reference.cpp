@@ -10,6 +10,7 @@
 
 #include "host_driver/ops/lowering.hpp"
 #include "host_driver/ops/reference_windows.hpp"
+#include "host_driver/tensor/number_format.hpp"
 
 namespace svp::ops {
 namespace {
@@ -196,6 +197,21 @@ Array transposed_array(const Array& array) {
   return out;
 }
 
+// Divided by its scale and rounded to FP8_E4M3.
+Array quantised(Array array, double scale) {
+  for (double& x : array.data) {
+    x = svp::value_of(NumberFormat::Fp8E4m3, svp::code_of(NumberFormat::Fp8E4m3, x / scale));
+  }
+  return array;
+}
+
+Array linear_fp8_of(const std::vector<Array>& inputs, const std::vector<double>& scalars) {
+  const auto scale = [&scalars](std::size_t i) { return i < scalars.size() ? scalars[i] : 1.0; };
+  Array out = matmul_of(quantised(inputs[0], scale(0)), transposed_array(quantised(inputs[1], scale(1))));
+  for (double& x : out.data) x *= scale(0) * scale(1);
+  return inputs.size() < 3 ? out : elementwise_of(Op::Add, {out, inputs[2]}, {});
+}
+
 Array softmax_of(const Array& x, std::size_t dim) {
   const Array largest = reduced_along(Op::Max, x, dim);
   Array out = elementwise_of(Op::Exp, {elementwise_of(Op::Sub, {x, largest}, {})}, {});
@@ -300,6 +316,7 @@ std::vector<Array> reference(Op op, const std::vector<Array>& inputs, const std:
       const Array product = matmul_of(x, transposed_array(inputs[1]));
       return {inputs.size() < 3 ? product : elementwise_of(Op::Add, {product, inputs[2]}, {})};
     }
+    case Op::LinearFp8: return {linear_fp8_of(inputs, scalars)};
     case Op::Attention: return {attention_of(x, inputs[1], inputs[2], scalars, integer(0, 0) != 0)};
     case Op::Softmax: return {softmax_of(x, dimension_of(integer(0, -1), rank))};
     case Op::LayerNorm:

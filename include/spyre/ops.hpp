@@ -224,6 +224,20 @@ inline SpyreTensor linear(Context& c, const SpyreTensor& x, const SpyreTensor& w
                           const Options& o = {}) {
   return detail::one(c, "linear", {x, weight, bias}, {}, {}, o);
 }
+// The same with x / scale_x and weight / scale_weight rounded to FP8_E4M3 (magnitudes from 464 on become NaN, as in
+// PyTorch: the scales keep them below), products summed as matmul, times both scales, plus bias.
+struct Fp8Scales {
+  double x = 1;
+  double weight = 1;
+};
+inline SpyreTensor linear_fp8(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const Fp8Scales& s = {},
+                              const Options& o = {}) {
+  return detail::one(c, "linear_fp8", {x, weight}, {s.x, s.weight}, {}, o);
+}
+inline SpyreTensor linear_fp8(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const SpyreTensor& bias,
+                              const Fp8Scales& s = {}, const Options& o = {}) {
+  return detail::one(c, "linear_fp8", {x, weight, bias}, {s.x, s.weight}, {}, o);
+}
 // softmax(scale · q kᵀ) v over the last two dimensions; causal: query i sees the keys up to i + (keys − queries).
 // scale 0: 1 / √E.
 inline SpyreTensor attention(Context& c, const SpyreTensor& q, const SpyreTensor& k, const SpyreTensor& v,

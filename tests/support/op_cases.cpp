@@ -131,7 +131,8 @@ void make_product(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) 
   const std::int64_t m = make.extent();
   const std::int64_t n = make.extent();
   const std::int64_t k = make.extent();
-  Dims batch = op == Op::Linear ? Dims{} : Dims(place(below(make.random, 3)), 2);
+  const bool linear = op == Op::Linear || op == Op::LinearFp8;
+  Dims batch = linear ? Dims{} : Dims(place(below(make.random, 3)), 2);
   const auto with = [&batch](std::int64_t rows, std::int64_t columns) {
     Dims size = batch;
     size.push_back(rows);
@@ -139,7 +140,13 @@ void make_product(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) 
     return size;
   };
   std::vector<Dims> sizes{with(m, k), with(k, n)};
-  if (op == Op::Linear) sizes = {with(m, k), {n, k}, {n}};
+  if (linear) sizes = {with(m, k), {n, k}, {n}};
+  if (op == Op::LinearFp8) {
+    if (below(make.random, 2) == 0) sizes.pop_back();
+    if (below(make.random, 3) == 0) sizes[0].erase(sizes[0].begin());
+    // Powers of two: the divisions are exact.
+    if (below(make.random, 2) == 0) made.request.scalars = {0x1p-5, below(make.random, 2) == 0 ? 0x1p-6 : 0x1p5};
+  }
   if (op == Op::Attention) sizes = {with(m, k), with(n, k), with(n, 40)};
   if (op == Op::MatMul && !batch.empty() && below(make.random, 2) == 0) sizes[1].erase(sizes[1].begin());
   for (const Dims& size : sizes) add_input(made, arrays, make.form(size), make.values(size, 1));

@@ -22,7 +22,7 @@ class OperationCommands : public test::Cli {
 
 TEST_F(OperationCommands, TheTableNamesEachOperation) {
   const json table = run_json({"ops"});
-  ASSERT_EQ(table["operations"].size(), 47U);
+  ASSERT_EQ(table["operations"].size(), 48U);
   EXPECT_EQ(table["operations"][1]["name"], "add");
   EXPECT_EQ(table["operations"][1]["tensors"], 2);
   const Finished text = run_spyre({"ops"});

@@ -14,7 +14,6 @@ namespace {
 using program::Access;
 using program::Base;
 using program::Format;
-using program::kNoDimension;
 using program::Opcode;
 
 // Dimensions: 0 rows, 1 columns, 2 inner, 3 and 4 batches.

@@ -249,6 +249,7 @@ TEST_F(OperationsOnCard, EveryNumberOfCoresGivesTheSameBits) {
       results.push_back(back(operations.run(op, inputs, {}, integers, options).front()));
     };
     add(Op::MatMul, {x, w});
+    add(Op::LinearFp8, {x, x});
     add(Op::Softmax, {x}, {-1});
     add(Op::LayerNorm, {x});
     add(Op::Sum, {x}, {0, 0});
