@@ -4,6 +4,7 @@
 // 64 columns. An FP8_E4M3 number needs so few bits that its sums always fit 64 bits, and often 32.
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/product.hpp"
+#include "firmware/kernels/fp8_vector.hpp"
 
 namespace kernel::engine {
 namespace {
@@ -17,7 +18,6 @@ struct Memory {
   matmul::BlockMemory block;
   std::uint16_t left[kGroupRows][kLanes];  // of the rows that were asked for last
   std::uint16_t right[kChunk][kLanes];
-  std::uint64_t lanes_of_half[2][kVector64];
   std::uint64_t row_of_left[kBlockRows];
   std::uint64_t row_of_out[kBlockRows];
 };
@@ -36,11 +36,7 @@ class Fp8Problem {
         axes_(axes),
         roles_(roles),
         memory_(memory),
-        copies_(work, axes) {
-    for (unsigned i = 0; i < 2 * kVector64; ++i) {
-      memory.lanes_of_half[i / kVector64][i % kVector64] = i % 2 == i / kVector64 ? ~std::uint64_t{0} : 0;
-    }
-  }
+        copies_(work, axes) {}
 
   std::uint64_t m, n, k;
   std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
@@ -65,7 +61,7 @@ class Fp8Problem {
     const std::uint64_t i = row - first_row_;
     std::uint16_t* const codes = memory_.left[i % kGroupRows];
     const auto* from = reinterpret_cast<const void*>(memory_.row_of_left[i] + chunk_);
-    store_register(codes, codes_of_half(load_stick(from), static_cast<unsigned>(first_k / kChunk % 2)));
+    store_register(codes, fp8::codes_of_half(load_stick(from), static_cast<unsigned>(first_k / kChunk % 2)));
     return codes;
   }
 
@@ -90,23 +86,6 @@ class Fp8Problem {
  private:
   std::uint64_t stick(unsigned operand, unsigned d, std::uint64_t index) const {
     return axes_.of(operand, d).stick(static_cast<std::uint32_t>(index));
-  }
-
-  // The 64 k of one half of a stick, in their order, each in the upper byte of a lane. Bytes 0 ... 7 of the 64-bit lane
-  // 2 j + half are k 8 j ... 8 j + 7 of that half.
-  vuint16m1_t codes_of_half(vuint16m1_t whole, unsigned half) const {
-    constexpr std::size_t vl = kVector64;
-    const vuint64m1_t mine = __riscv_vreinterpret_v_u16m1_u64m1(
-        __riscv_vand_vv_u16m1(whole, load_stick(memory_.lanes_of_half[half]), kVector16));
-    const vuint64m1_t even = half == 0 ? mine : __riscv_vslide1down_vx_u64m1(mine, 0, vl);
-    const vuint64m1_t odd = half == 0 ? __riscv_vslide1up_vx_u64m1(mine, 0, vl) : mine;
-    vuint64m1_t four = __riscv_vand_vx_u64m1(even, 0xFFFFFFFF, vl);  // in the lower half of each lane
-    four = __riscv_vor_vv_u64m1(four, __riscv_vsrl_vx_u64m1(odd, 32, vl), vl);
-    vuint64m1_t pairs = __riscv_vor_vv_u64m1(four, __riscv_vsll_vx_u64m1(four, 16, vl), vl);
-    pairs = __riscv_vand_vx_u64m1(pairs, 0x0000FFFF0000FFFF, vl);
-    const vuint64m1_t codes =
-        __riscv_vor_vv_u64m1(__riscv_vsll_vx_u64m1(pairs, 8, vl), __riscv_vsll_vx_u64m1(pairs, 16, vl), vl);
-    return __riscv_vreinterpret_v_u64m1_u16m1(__riscv_vand_vx_u64m1(codes, 0xFF00FF00FF00FF00, vl));
   }
 
   const Axes& axes_;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between formats of different size whose lanes change places, as the arrays of the card do it
 // (docs/device-programs.md): DL16 and FP32, DL16 and FP8, and DL16 into sticks of FP8 weights, which hold two positions
-// of one dimension and 64 of the stick dimension. Element by element.
+// of one dimension and 64 of the stick dimension. FP8 whole sticks at a time, FP32 element by element.
 #include <bit>
 
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/number.hpp"
+#include "firmware/kernels/fp8_vector.hpp"
 
 namespace kernel::engine {
 namespace {
@@ -31,8 +32,6 @@ std::uint32_t origin(Opcode opcode, std::uint32_t position) {
   switch (opcode) {
     case Opcode::Dl16ToFp32: return position_in_narrow(position, 4, 32);
     case Opcode::Fp32ToDl16: return position_in_wide(position, 4, 32);
-    case Opcode::Dl16ToFp8: return position_in_wide(position, 8, 64);
-    case Opcode::Fp8ToDl16: return position_in_narrow(position, 8, 64);
     default: return position;
   }
 }
@@ -93,15 +92,19 @@ class Stagger {
 
   void stick(const Index& first) {
     const std::uint64_t to = output_address(first);
+    switch (work_.operation.opcode) {
+      case Opcode::Dl16ToFp8: return stick_of_fp8(first, to);
+      case Opcode::Dl16ToFp8Weight: return stick_of_weight(first, to);
+      case Opcode::Fp8ToDl16: return stick_of_dl16(first, to);
+      default: return elements(first, to);
+    }
+  }
+
+  void elements(const Index& first, std::uint64_t to) {
     const std::uint32_t lanes = program::lanes_of(to_.format);
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       Index from = input_index(work_, first);
-      if (is_weight_) {
-        from.of[rows_of_] += lane % kWeightRows;
-        from.of[along_] += lane / kWeightRows;
-      } else {
-        from.of[along_] = origin(work_.operation.opcode, from.of[along_] + lane);
-      }
+      from.of[along_] = origin(work_.operation.opcode, from.of[along_] + lane);
       store_element(to + lane * program::item_bytes(to_.format), program::item_bytes(to_.format), element(from));
     }
   }
@@ -112,9 +115,42 @@ class Stagger {
         from.of[from_.stick_dim] >= wire::align_up(work_.operation.extent[from_.stick_dim], lanes)) {
       return 0;
     }
-    if (is_weight_ && from.of[rows_of_] >= work_.operation.extent[rows_of_]) return 0;
     const std::uint32_t code = load_element(address_of(work_, from_, from), program::item_bytes(from_.format));
     return number::code_of(to_.format, number::value_of(from_.format, code));
+  }
+
+  // ---- whole sticks
+
+  // Of the input; zeros beyond its last one.
+  vuint16m1_t input_stick(const Index& from) const {
+    const std::uint32_t end = wire::align_up(work_.operation.extent[along_], program::lanes_of(from_.format));
+    if (from.of[along_] >= end) return __riscv_vmv_v_x_u16m1(0, kVector16);
+    return load_stick(reinterpret_cast<const void*>(address_of(work_, from_, from)));
+  }
+
+  void stick_of_fp8(const Index& first, std::uint64_t to) const {
+    Index from = input_index(work_, first);
+    const vuint16m1_t low = fp8::half_of_codes(fp8::from_dl16(input_stick(from)), 0);
+    from.of[along_] += program::lanes_of(from_.format);
+    const vuint16m1_t high = fp8::half_of_codes(fp8::from_dl16(input_stick(from)), 1);
+    store_register(reinterpret_cast<void*>(to), __riscv_vor_vv_u16m1(low, high, kVector16));
+  }
+
+  void stick_of_weight(const Index& first, std::uint64_t to) const {
+    Index from = input_index(work_, first);
+    vuint16m1_t codes = fp8::from_dl16(input_stick(from));
+    if (++from.of[rows_of_] < work_.operation.extent[rows_of_]) {
+      const vuint16m1_t odd = __riscv_vsll_vx_u16m1(fp8::from_dl16(input_stick(from)), 8, kVector16);
+      codes = __riscv_vor_vv_u16m1(codes, odd, kVector16);
+    }
+    store_register(reinterpret_cast<void*>(to), codes);
+  }
+
+  void stick_of_dl16(const Index& first, std::uint64_t to) const {
+    Index from = input_index(work_, first);
+    const std::uint32_t half = from.of[along_] / program::lanes_of(to_.format) % 2;
+    from.of[along_] -= from.of[along_] % program::lanes_of(from_.format);
+    store_register(reinterpret_cast<void*>(to), fp8::to_dl16(fp8::codes_of_half(input_stick(from), half)));
   }
 
   const Work& work_;

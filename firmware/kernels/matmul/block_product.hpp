@@ -111,6 +111,7 @@ class Block {
       return;
     }
     s_.mask_k.set(depth);
+    row_spreads_ = {.smallest = ~std::uint32_t{0}, .largest = 0};
     for (unsigned row = 0; row < rows_.count; row += kGroupRows) load_rows(row, first_k);
     for (unsigned i = 0; i < sticks_.count; ++i) {
       load_panel(first_k, depth, i);
@@ -124,7 +125,10 @@ class Block {
     const void* sticks[kGroupRows];
     const unsigned rows = at_most(rows_.count - first_row, kGroupRows);
     for (unsigned i = 0; i < rows; ++i) sticks[i] = p_.row(rows_.first + first_row + i, first_k);
-    s_.group[first_row / kGroupRows].template load<Numbers>(sticks, rows, s_.mask_k, s_.row_nan + first_row);
+    RowGroup& group = s_.group[first_row / kGroupRows];
+    group.template load<Numbers>(sticks, rows, s_.mask_k, s_.row_nan + first_row);
+    row_spreads_.smallest = std::min(row_spreads_.smallest, group.largest_spread);
+    row_spreads_.largest = std::max(row_spreads_.largest, group.largest_spread);
   }
 
   void begin_panel(std::uint64_t first_k, unsigned depth, unsigned stick, const void* (&sticks)[kChunk]) {
@@ -135,7 +139,7 @@ class Block {
   void load_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
     const void* sticks[kChunk];
     begin_panel(first_k, depth, stick, sticks);
-    s_.panel.template load<Numbers>(sticks, depth, s_.mask_n[stick], s_.column_nan[stick]);
+    s_.panel.template load<Numbers>(sticks, depth, s_.mask_n[stick], s_.column_nan[stick], row_spreads_);
   }
 
   void multiply(unsigned first_row, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
@@ -303,6 +307,7 @@ class Block {
   BlockMemory& s_;
   Extent rows_;
   Extent sticks_;
+  RowSpreads row_spreads_{};  // in this chunk
 };
 
 // Block sizes: as large as the memory allows (operands are prepared once per block), smaller when there would be fewer

@@ -81,6 +81,41 @@ WideRow wide_row(vuint16m1_t stick, vuint16m1_t low) {
   return {value(lane(0), distance), value(lane(1), shift(1)), value(lane(2), shift(2)), value(lane(3), shift(3))};
 }
 
+// The same as 32-bit integers: the even columns and the odd ones.
+struct NarrowRow {
+  FixedInt32 even;
+  FixedInt32 odd;
+
+  void store(std::int32_t* half0, std::int32_t* half1) const {
+    store_half(half0, even);
+    store_half(half1, odd);
+  }
+  void subtract_product(const NarrowRow& a, const NarrowRow& b) {
+    constexpr std::size_t vl = kVector32;
+    even = __riscv_vsub_vv_i32m1(even, __riscv_vmul_vv_i32m1(a.even, b.even, vl), vl);
+    odd = __riscv_vsub_vv_i32m1(odd, __riscv_vmul_vv_i32m1(a.odd, b.odd, vl), vl);
+  }
+
+ private:
+  // In the order of column_of().
+  static void store_half(std::int32_t* to, vint32m1_t values) {
+    const vint64m1_t both = __riscv_vreinterpret_v_i32m1_i64m1(values);
+    __riscv_vse32_v_i32mf2(to, __riscv_vnsra_wx_i32mf2(both, 0, kVector64), kVector64);
+    __riscv_vse32_v_i32mf2(to + kVector64, __riscv_vnsra_wx_i32mf2(both, 32, kVector64), kVector64);
+  }
+};
+
+template <typename Numbers>
+NarrowRow narrow_row(vuint16m1_t stick, vuint16m1_t low) {
+  constexpr std::size_t vl = kVector32;
+  const Decoded d = Numbers::decode(stick);
+  const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
+  const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(d.significand);
+  const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, vl), 16, vl);
+  const vint32m1_t odd = __riscv_vsra_vx_i32m1(pair, 16, vl);
+  return {__riscv_vsll_vv_i32m1(even, shift, vl), __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl)};
+}
+
 }  // namespace
 
 void LaneMask::set(std::uint64_t count) {
@@ -171,9 +206,17 @@ vuint16m1_t ColumnPanel::measure(const void* const (&sticks)[kChunk], unsigned d
 }
 
 template <typename Numbers>
-void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan) {
+void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan,
+                       const RowSpreads& rows) {
   const vuint16m1_t low = measure<Numbers>(sticks, depth, mask, nan);
   const auto row = [&](unsigned k) { return k < depth ? masked(sticks[k], mask) : splat(0); };
+  constexpr unsigned kNarrow = Spreads<Numbers>::kNarrow;
+  if (rows.largest + std::max(largest_spread[0], largest_spread[1]) > kNarrow) load_wide<Numbers>(row, low);
+  if (rows.smallest + std::min(largest_spread[0], largest_spread[1]) <= kNarrow) load_narrow<Numbers>(row, low);
+}
+
+template <typename Numbers, typename Row>
+void ColumnPanel::load_wide(Row row, vuint16m1_t low) {
   const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
   WideRow terms{zero, zero, zero, zero};
   for (unsigned k = 0; k < kChunk; k += 2) {
@@ -184,12 +227,20 @@ void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, cons
     terms.subtract_product(first, second);
   }
   terms.store(wide_term[0], wide_term[1]);
-  // The narrow values are the same integers, so their terms are these modulo 2^32.
-  for (unsigned half = 0; half < kHalves; ++half) {
-    for (unsigned i = 0; i < kBlockColumns; ++i) narrow_term[half][i] = static_cast<std::int32_t>(wide_term[half][i]);
+}
+
+template <typename Numbers, typename Row>
+void ColumnPanel::load_narrow(Row row, vuint16m1_t low) {
+  const vint32m1_t zero = __riscv_vmv_v_x_i32m1(0, kVector32);
+  NarrowRow terms{zero, zero};
+  for (unsigned k = 0; k < kChunk; k += 2) {
+    const NarrowRow first = narrow_row<Numbers>(row(k), low);
+    const NarrowRow second = narrow_row<Numbers>(row(k + 1), low);
+    first.store(narrow[0][k], narrow[1][k]);
+    second.store(narrow[0][k + 1], narrow[1][k + 1]);
+    terms.subtract_product(first, second);
   }
-  if (std::min(largest_spread[0], largest_spread[1]) > Spreads<Numbers>::kNarrow) return;
-  for (unsigned k = 0; k < kChunk; ++k) store_narrow<Numbers>(k, row(k), low);
+  terms.store(narrow_term[0], narrow_term[1]);
 }
 
 void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high, std::int32_t unit_product) {
@@ -208,30 +259,15 @@ void ColumnPanel::set_exponents(vuint16m1_t low, vuint16m1_t high, std::int32_t 
   }
 }
 
-template <typename Numbers>
-void ColumnPanel::store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low) {
-  constexpr std::size_t vl = kVector32;
-  const Decoded d = Numbers::decode(stick);
-  const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(__riscv_vsub_vv_u16m1(d.exponent, low, kVector16));
-  const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(d.significand);
-  const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, vl), 16, vl);
-  const vint32m1_t odd = __riscv_vsra_vx_i32m1(pair, 16, vl);
-  const auto store = [](std::int32_t* to, vint32m1_t values) {
-    const vint64m1_t both = __riscv_vreinterpret_v_i32m1_i64m1(values);
-    __riscv_vse32_v_i32mf2(to, __riscv_vnsra_wx_i32mf2(both, 0, kVector64), kVector64);
-    __riscv_vse32_v_i32mf2(to + kVector64, __riscv_vnsra_wx_i32mf2(both, 32, kVector64), kVector64);
-  };
-  store(narrow[0][k], __riscv_vsll_vv_i32m1(even, shift, vl));
-  store(narrow[1][k], __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl));
-}
-
 template void RowGroup::load<Dl16Numbers>(const void* const (&)[kGroupRows], unsigned, const LaneMask&, std::uint8_t*);
 template void RowGroup::load<E4m3Numbers>(const void* const (&)[kGroupRows], unsigned, const LaneMask&, std::uint8_t*);
 template vuint16m1_t ColumnPanel::measure<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&,
                                                        std::uint16_t*);
 template vuint16m1_t ColumnPanel::measure<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&,
                                                        std::uint16_t*);
-template void ColumnPanel::load<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*);
-template void ColumnPanel::load<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*);
+template void ColumnPanel::load<Dl16Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*,
+                                             const RowSpreads&);
+template void ColumnPanel::load<E4m3Numbers>(const void* const (&)[kChunk], unsigned, const LaneMask&, std::uint16_t*,
+                                             const RowSpreads&);
 
 }  // namespace kernel::matmul

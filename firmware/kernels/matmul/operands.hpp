@@ -46,10 +46,16 @@ constexpr unsigned column_of(unsigned half, unsigned place) {
   return place % kPlaces * 4 + place / kPlaces * 2 + half;
 }
 
+// Of the groups of rows that a panel is multiplied by: the smallest and the largest of their largest spreads.
+struct RowSpreads {
+  std::uint32_t smallest;
+  std::uint32_t largest;
+};
+
 // 64 columns of B: one stick column; everything but `nan` in the order of column_of().
 struct alignas(wire::kStickBytes) ColumnPanel {
-  std::int64_t wide[kHalves][kChunk][kBlockColumns];
-  std::int32_t narrow[kHalves][kChunk][kBlockColumns];  // filled only in halves of small spread
+  std::int64_t wide[kHalves][kChunk][kBlockColumns];  // each with its terms only when some group of rows needs it
+  std::int32_t narrow[kHalves][kChunk][kBlockColumns];
   std::int64_t wide_term[kHalves][kBlockColumns];
   std::int32_t narrow_term[kHalves][kBlockColumns];
   std::int32_t exponent[kHalves][kBlockColumns];
@@ -59,15 +65,18 @@ struct alignas(wire::kStickBytes) ColumnPanel {
   // Stick i holds 64 columns of row i, `depth` rows; what is missing to 64 is zero. `nan` collects columns that hold a
   // NaN, as all bits of a lane.
   template <typename Numbers>
-  void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
+  void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan,
+            const RowSpreads& rows);
   // Exponents and spreads only. Returns the smallest exponent of each column, in the order of the stick.
   template <typename Numbers>
   vuint16m1_t measure(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
 
  private:
   void set_exponents(vuint16m1_t low, vuint16m1_t high, std::int32_t unit_product);
-  template <typename Numbers>
-  void store_narrow(unsigned k, vuint16m1_t stick, vuint16m1_t low);
+  template <typename Numbers, typename Row>
+  void load_wide(Row row, vuint16m1_t low);
+  template <typename Numbers, typename Row>
+  void load_narrow(Row row, vuint16m1_t low);
 };
 
 }  // namespace kernel::matmul

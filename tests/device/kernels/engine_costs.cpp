@@ -163,6 +163,8 @@ void print_all(const char* word) {
   costs.print_element_wise("fp32 to DL16", Opcode::Copy, 1, Format::Fp32, Format::Dl16);
   costs.print_element_wise("int32 to fp32", Opcode::Copy, 1, Format::Int32, Format::Fp32);
   costs.print_element_wise("DL16 to fp8, for each fp8 stick", Opcode::Copy, 1, Format::Dl16, Format::Fp8E4m3);
+  costs.print_element_wise("Dl16ToFp8, for each fp8 stick", Opcode::Dl16ToFp8, 1, Format::Dl16, Format::Fp8E4m3);
+  costs.print_element_wise("Fp8ToDl16", Opcode::Fp8ToDl16, 1, Format::Fp8E4m3, Format::Dl16);
   costs.print_restickify("Restickify 64x64 of DL16", Format::Dl16);
   costs.print_restickify("Restickify 32x32 of fp32", Format::Fp32);
   costs.print_restickify("Restickify 128x128 of int8", Format::Int8);

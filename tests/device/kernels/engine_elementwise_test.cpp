@@ -106,6 +106,26 @@ TEST_F(EngineElementwise, UnaryOperationsOnAllCodesEqualGolden) {
   }
 }
 
+TEST_F(EngineElementwise, Fp8OfAllCodesEqualsGolden) {
+  for (const Opcode opcode : {Opcode::Dl16ToFp8, Opcode::Dl16ToFp8Weight, Opcode::Fp8ToDl16}) {
+    SCOPED_TRACE(program::name(opcode));
+    const bool from_fp8 = opcode == Opcode::Fp8ToDl16;
+    OneOperation made(opcode, {4, 65536 / 4});
+    made.add(from_fp8 ? Format::Fp8E4m3 : Format::Dl16, {0, 1}, 1, Access::Read);
+    made.add(from_fp8 ? Format::Dl16 : Format::Fp8E4m3, {0, 1}, 1, Access::Write);
+    if (opcode == Opcode::Dl16ToFp8Weight) {
+      made.operation.reduced = 1;
+      // two pairs of rows, twice as many columns of sticks
+      made.operation.operand[1].stride[1] = 2 * wire::kStickBytes;
+    }
+    for (std::size_t i = 0; i < made.arguments[0].size(); ++i) {
+      const std::size_t code = from_fp8 ? i : i / 2 >> (i % 2 == 0 ? 0 : 8);
+      made.arguments[0][i] = static_cast<std::byte>(code);
+    }
+    expect_golden(made.program(), made.arguments, 0);
+  }
+}
+
 TEST_F(EngineElementwise, FunctionsOnAllCodesEqualGolden) {
   for (const Opcode opcode : opcodes_of(Family::Function)) {
     SCOPED_TRACE(program::name(opcode));
