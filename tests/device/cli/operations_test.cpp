@@ -39,6 +39,10 @@ TEST_F(OperationCommands, AnOperationIsRunAndVerified) {
       run_json({"run", "add", "--shape", "3x64", "--shape", "64", "--dtype", "float32", "--repeat", "1", "--verify"});
   EXPECT_EQ(add["elements"], 192);
   EXPECT_TRUE(add["passed"]);
+  const json fp8 = run_json({"run", "linear_fp8", "--shape", "5x70", "--shape", "33x70", "--number", "0.25", "--number",
+                             "0.5", "--vf", "1", "--repeat", "1", "--verify"});
+  EXPECT_EQ(fp8["outputs"], (json::array({json::array({5, 33})})));
+  EXPECT_TRUE(fp8["passed"]);
 }
 
 TEST_F(OperationCommands, AConvolutionIsRunOnShapesOfItsOwn) {
