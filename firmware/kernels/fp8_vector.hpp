@@ -5,28 +5,13 @@
 
 #include <cstdint>
 
+#include "firmware/kernels/alternate_lanes.hpp"
 #include "firmware/kernels/vector.hpp"
 #include "shared/dl16.hpp"
-#include "shared/units.hpp"
 
 namespace kernel::fp8 {
 
 namespace detail {
-
-struct alignas(wire::kStickBytes) LanesOfHalves {
-  std::uint64_t of[2][kVector64];
-};
-constexpr LanesOfHalves lanes_of_halves() {
-  LanesOfHalves lanes{};
-  for (unsigned i = 0; i < kVector64; ++i) lanes.of[i % 2][i] = ~std::uint64_t{0};
-  return lanes;
-}
-inline constexpr LanesOfHalves kLanes = lanes_of_halves();
-
-inline vuint64m1_t only_half(vuint64m1_t lanes, unsigned half) {
-  const vuint64m1_t mine = __riscv_vreinterpret_v_u16m1_u64m1(load_stick(kLanes.of[half]));
-  return __riscv_vand_vv_u64m1(lanes, mine, kVector64);
-}
 
 // x where `mask` has its bits, else y.
 inline vint16m1_t chosen(vint16m1_t mask, vint16m1_t x, vint16m1_t y) {
@@ -47,7 +32,7 @@ inline vint16m1_t rounded_right(vint16m1_t x, unsigned bits) {
 // The elements of one half of a stick in their order, each in the upper byte of a lane.
 inline vuint16m1_t codes_of_half(vuint16m1_t stick, unsigned half) {
   constexpr std::size_t vl = kVector64;
-  const vuint64m1_t mine = detail::only_half(__riscv_vreinterpret_v_u16m1_u64m1(stick), half);
+  const vuint64m1_t mine = alternate_lanes(__riscv_vreinterpret_v_u16m1_u64m1(stick), half);
   const vuint64m1_t even = half == 0 ? mine : __riscv_vslide1down_vx_u64m1(mine, 0, vl);
   const vuint64m1_t odd = half == 0 ? __riscv_vslide1up_vx_u64m1(mine, 0, vl) : mine;
   vuint64m1_t four = __riscv_vand_vx_u64m1(even, 0xFFFFFFFF, vl);  // in the lower half of each lane
@@ -70,7 +55,7 @@ inline vuint16m1_t half_of_codes(vuint16m1_t codes, unsigned half) {
   const vuint64m1_t low = half == 0 ? four : __riscv_vslide1up_vx_u64m1(four, 0, vl);
   const vuint64m1_t high = half == 0 ? __riscv_vslide1down_vx_u64m1(four, 0, vl) : four;
   const vuint64m1_t eight = __riscv_vor_vv_u64m1(low, __riscv_vsll_vx_u64m1(high, 32, vl), vl);
-  return __riscv_vreinterpret_v_u64m1_u16m1(detail::only_half(eight, half));
+  return __riscv_vreinterpret_v_u64m1_u16m1(alternate_lanes(eight, half));
 }
 
 // DL16 rounded to nearest, ties to even, in the lower bytes. Beyond 464: 0x7F with the sign; NaN: 0x7F.

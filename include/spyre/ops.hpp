@@ -224,7 +224,7 @@ inline SpyreTensor linear(Context& c, const SpyreTensor& x, const SpyreTensor& w
                           const Options& o = {}) {
   return detail::one(c, "linear", {x, weight, bias}, {}, {}, o);
 }
-// The same with x / scale_x and weight / scale_weight rounded to FP8_E4M3 (magnitudes from 464 on become NaN, as in
+// The same with x / scale_x and weight / scale_weight rounded to FP8_E4M3 (magnitudes above 464 become NaN, as in
 // PyTorch: the scales keep them below), products summed as matmul, times both scales, plus bias.
 struct Fp8Scales {
   double x = 1;

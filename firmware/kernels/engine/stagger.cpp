@@ -1,40 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between formats of different size whose lanes change places, as the arrays of the card do it
 // (docs/device-programs.md): DL16 and FP32, DL16 and FP8, and DL16 into sticks of FP8 weights, which hold two positions
-// of one dimension and 64 of the stick dimension. FP8 whole sticks at a time, FP32 element by element.
+// of one dimension and 64 of the stick dimension. Whole sticks at a time.
 #include <bit>
 
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
-#include "firmware/kernels/engine/number.hpp"
 #include "firmware/kernels/fp8_vector.hpp"
+#include "firmware/kernels/staggered_fp32.hpp"
 
 namespace kernel::engine {
 namespace {
 
 constexpr std::uint32_t kWeightColumns = 64;
 constexpr std::uint32_t kWeightRows = 2;
-
-// The position of the input that is at this position of the output. Groups of `group` lanes of two sticks of the wider
-// format stand in turn in one stick of the narrower one.
-std::uint32_t position_in_narrow(std::uint32_t position, std::uint32_t group, std::uint32_t lanes) {
-  const std::uint32_t stick = position / lanes;
-  const std::uint32_t lane = position % lanes;
-  return stick / 2 * 2 * lanes + lane / group * 2 * group + stick % 2 * group + lane % group;
-}
-std::uint32_t position_in_wide(std::uint32_t position, std::uint32_t group, std::uint32_t lanes) {
-  const std::uint32_t stick = position / (2 * lanes);
-  const std::uint32_t lane = position % (2 * lanes);
-  return (stick * 2 + lane % (2 * group) / group) * lanes + lane / (2 * group) * group + lane % group;
-}
-
-std::uint32_t origin(Opcode opcode, std::uint32_t position) {
-  switch (opcode) {
-    case Opcode::Dl16ToFp32: return position_in_narrow(position, 4, 32);
-    case Opcode::Fp32ToDl16: return position_in_wide(position, 4, 32);
-    default: return position;
-  }
-}
 
 class Stagger {
  public:
@@ -93,33 +72,18 @@ class Stagger {
   void stick(const Index& first) {
     const std::uint64_t to = output_address(first);
     switch (work_.operation.opcode) {
-      case Opcode::Dl16ToFp8: return stick_of_fp8(first, to);
       case Opcode::Dl16ToFp8Weight: return stick_of_weight(first, to);
-      case Opcode::Fp8ToDl16: return stick_of_dl16(first, to);
-      default: return elements(first, to);
+      case Opcode::Dl16ToFp8:
+        return stick_of_two(first, to, [](vuint16m1_t stick, unsigned half) {
+          return fp8::half_of_codes(fp8::from_dl16(stick), half);
+        });
+      case Opcode::Fp32ToDl16: return stick_of_two(first, to, staggered::from_fp32);
+      case Opcode::Fp8ToDl16:
+        return stick_of_half(
+            first, to, [](vuint16m1_t stick, unsigned half) { return fp8::to_dl16(fp8::codes_of_half(stick, half)); });
+      default: return stick_of_half(first, to, staggered::to_fp32);
     }
   }
-
-  void elements(const Index& first, std::uint64_t to) {
-    const std::uint32_t lanes = program::lanes_of(to_.format);
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      Index from = input_index(work_, first);
-      from.of[along_] = origin(work_.operation.opcode, from.of[along_] + lane);
-      store_element(to + lane * program::item_bytes(to_.format), program::item_bytes(to_.format), element(from));
-    }
-  }
-
-  std::uint32_t element(const Index& from) const {
-    const std::uint32_t lanes = from_.stick_dim == program::kNoDimension ? 1 : program::lanes_of(from_.format);
-    if (from_.stick_dim != program::kNoDimension &&
-        from.of[from_.stick_dim] >= wire::align_up(work_.operation.extent[from_.stick_dim], lanes)) {
-      return 0;
-    }
-    const std::uint32_t code = load_element(address_of(work_, from_, from), program::item_bytes(from_.format));
-    return number::code_of(to_.format, number::value_of(from_.format, code));
-  }
-
-  // ---- whole sticks
 
   // Of the input; zeros beyond its last one.
   vuint16m1_t input_stick(const Index& from) const {
@@ -128,12 +92,22 @@ class Stagger {
     return load_stick(reinterpret_cast<const void*>(address_of(work_, from_, from)));
   }
 
-  void stick_of_fp8(const Index& first, std::uint64_t to) const {
+  // Of two sticks of the input: `convert` gets each, and 0 or 1, and gives its part of the output's stick.
+  template <typename Convert>
+  void stick_of_two(const Index& first, std::uint64_t to, Convert convert) const {
     Index from = input_index(work_, first);
-    const vuint16m1_t low = fp8::half_of_codes(fp8::from_dl16(input_stick(from)), 0);
+    const vuint16m1_t low = convert(input_stick(from), 0);
     from.of[along_] += program::lanes_of(from_.format);
-    const vuint16m1_t high = fp8::half_of_codes(fp8::from_dl16(input_stick(from)), 1);
+    const vuint16m1_t high = convert(input_stick(from), 1);
     store_register(reinterpret_cast<void*>(to), __riscv_vor_vv_u16m1(low, high, kVector16));
+  }
+  // Of half a stick of the input, half 0 or 1.
+  template <typename Convert>
+  void stick_of_half(const Index& first, std::uint64_t to, Convert convert) const {
+    Index from = input_index(work_, first);
+    const std::uint32_t half = from.of[along_] / program::lanes_of(to_.format) % 2;
+    from.of[along_] -= from.of[along_] % program::lanes_of(from_.format);
+    store_register(reinterpret_cast<void*>(to), convert(input_stick(from), half));
   }
 
   void stick_of_weight(const Index& first, std::uint64_t to) const {
@@ -144,13 +118,6 @@ class Stagger {
       codes = __riscv_vor_vv_u16m1(codes, odd, kVector16);
     }
     store_register(reinterpret_cast<void*>(to), codes);
-  }
-
-  void stick_of_dl16(const Index& first, std::uint64_t to) const {
-    Index from = input_index(work_, first);
-    const std::uint32_t half = from.of[along_] / program::lanes_of(to_.format) % 2;
-    from.of[along_] -= from.of[along_] % program::lanes_of(from_.format);
-    store_register(reinterpret_cast<void*>(to), fp8::to_dl16(fp8::codes_of_half(input_stick(from), half)));
   }
 
   const Work& work_;

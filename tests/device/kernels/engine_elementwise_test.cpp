@@ -126,6 +126,28 @@ TEST_F(EngineElementwise, Fp8OfAllCodesEqualsGolden) {
   }
 }
 
+// FP32: around each DL16, on both sides of what rounds to it.
+TEST_F(EngineElementwise, StaggeredFp32OfAllCodesEqualsGolden) {
+  constexpr std::uint32_t kBelow[] = {0, 0x1FFF, 0x2000, 0xFFFF};
+  for (const Opcode opcode : {Opcode::Dl16ToFp32, Opcode::Fp32ToDl16}) {
+    SCOPED_TRACE(program::name(opcode));
+    const bool from_dl16 = opcode == Opcode::Dl16ToFp32;
+    OneOperation made(opcode, {4, 65536});
+    made.add(from_dl16 ? Format::Dl16 : Format::Fp32, {0, 1}, 1, Access::Read);
+    made.add(from_dl16 ? Format::Fp32 : Format::Dl16, {0, 1}, 1, Access::Write);
+    for (std::size_t i = 0; i < 4 * 65536; ++i) {
+      const auto bits = static_cast<std::uint32_t>(i % 65536 << 16 | kBelow[i / 65536]);
+      const auto code = static_cast<std::uint16_t>(i);
+      if (from_dl16) {
+        std::memcpy(&made.arguments[0][i * sizeof code], &code, sizeof code);
+      } else {
+        std::memcpy(&made.arguments[0][i * sizeof bits], &bits, sizeof bits);
+      }
+    }
+    expect_golden(made.program(), made.arguments, 0);
+  }
+}
+
 TEST_F(EngineElementwise, FunctionsOnAllCodesEqualGolden) {
   for (const Opcode opcode : opcodes_of(Family::Function)) {
     SCOPED_TRACE(program::name(opcode));
