@@ -85,12 +85,17 @@ struct KernelArguments {
 };
 static_assert(sizeof(KernelArguments) == kStickBytes);
 
-// Environment calls: number in a7, argument in a0.
+// Environment calls: number in a7, argument in a0, a result in a0.
 enum class KernelCall : std::uint64_t {
   Exit = 0,       // a0 = status; 0 is success
   Barrier = 1,    // returns when every core of the launch arrived
   TraceMark = 2,  // a0 = value, kept with the launch's record
+  Claim = 3,      // a0 = how many items; the result is the number of the first one
 };
+
+// Claim hands out the numbers from 0 up, each once, to whichever core of the launch asks. They begin at 0 when the
+// launch starts and again behind each barrier. Once all have been handed out, every result is kNoMoreItems.
+inline constexpr std::uint64_t kNoMoreItems = ~std::uint64_t{0};
 
 // What a kernel is at: a value that it keeps in register s11, with this mark in its upper 16 bits. When the kernel
 // faults or its watchdog ends it, the fault record's `argument` is that value; without the mark it is 0.

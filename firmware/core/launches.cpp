@@ -189,6 +189,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
   launch.parts = 0;
   launch.arrived = 0;
   launch.exited = 0;
+  launch.claimed.store(0, std::memory_order_relaxed);
   launch.sequence = block.cb.header.sequence;
   launch.result_bytes = 0;
   launch.traced = traces_->on(function.id());

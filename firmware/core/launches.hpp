@@ -134,8 +134,9 @@ class Launches {
     std::uint8_t area = 0;
     LaunchResult result{};  // of errors the first: written by whoever makes it Stopping or Condemned
     std::uint64_t budget_slices = 0;
-    hal::SpinLock lock;                // arrived, exited, parked
-    std::array<Part, kMaxCores> part;  // [0, parts) are set
+    std::atomic<std::uint64_t> claimed{0};  // items that were handed out since the start or the last barrier
+    hal::SpinLock lock;                     // arrived, exited, parked
+    std::array<Part, kMaxCores> part;       // [0, parts) are set
   };
 
   using Fit = AddressSpaces::Fit;
@@ -178,6 +179,7 @@ class Launches {
   [[gnu::cold, gnu::noinline]] bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
   void part_done(Launch& launch, unsigned core, std::uint64_t now);
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
+  static std::uint64_t claim(Launch& launch, std::uint64_t count);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   static bool stale_translation(const Launch& launch, Part& part, const hal::Stop& stop);

@@ -165,7 +165,10 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   {
     const hal::LockGuard guard(launch.lock);
     last = ++launch.arrived == launch.parts;
-    if (last) launch.arrived = 0;
+    if (last) {
+      launch.arrived = 0;
+      launch.claimed.store(0, std::memory_order_relaxed);  // the other parts are parked, so that nobody claims
+    }
     stuck = !last && launch.arrived + launch.exited == launch.parts;
     // An end that came before this lock saw the part not parked: it must not be left behind.
     part.parked = !last && !stuck && launch.machine.is(State::Running);
@@ -184,6 +187,16 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   }
 }
 
+// The numbers end at wire::kNoMoreItems.
+std::uint64_t Launches::claim(Launch& launch, std::uint64_t count) {
+  std::uint64_t first = launch.claimed.load(std::memory_order_relaxed);
+  std::uint64_t next;
+  do {
+    next = first + std::min(count, wire::kNoMoreItems - first);
+  } while (!launch.claimed.compare_exchange_weak(first, next, std::memory_order_relaxed));
+  return first;
+}
+
 // True when the part wants to go on at once in the same iteration.
 bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   Part& part = launch.part[ticket.part];
@@ -198,6 +211,7 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
       leave(launch, part, stop);
       return false;
     case hal::StopReason::TraceMark: return true;
+    case hal::StopReason::Claim: hal::answer(slot_of(launch, part).context, claim(launch, stop.argument)); return true;
     case hal::StopReason::Barrier: arrive(launch, ticket, stop); return false;
     case hal::StopReason::BadCall:
       fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));

@@ -25,10 +25,11 @@ struct alignas(128) Context {
 };
 
 enum class StopReason : std::uint8_t {
-  Exit,         // environment call; argument = a0. Of all others but TraceMark and BadCall it is what the kernel is
-                // at (wire::kProgressMark), or 0
+  Exit,         // environment call; argument = a0. Of all others but TraceMark, Claim and BadCall it is what the kernel
+                // is at (wire::kProgressMark), or 0
   Barrier,      // environment call; resume() continues behind it
   TraceMark,    // environment call; argument = a0; resume() continues behind it
+  Claim,        // environment call; argument = a0; answer() says what it returns, resume() continues behind it
   BadCall,      // unknown environment call; argument = a7
   Fault,        // see status, address, pc, access
   Timer,        // the slice ended
@@ -61,6 +62,9 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
 // `now` is for who has just read the clock.
 Stop run(Context& context, std::uint64_t now, std::uint64_t slice_ticks);
 inline Stop run(Context& context, std::uint64_t slice_ticks) { return run(context, now(), slice_ticks); }
+
+// What the environment call returns that the context has stopped with. After StopReason::Claim, before the next run.
+void answer(Context& context, std::uint64_t value);
 
 // What a kernel can be made to run into in place of its own code (FaultPoint::Kernel).
 enum class Planted : std::uint8_t { Hang, Illegal, StrayLoad };

@@ -34,7 +34,7 @@ DEED(clean_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 1")
 DEED(flush_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 2")
 DEED(zero_block, "addi t0, sp, -512\n .insn i 0x0f, 2, x0, t0, 4")
 DEED(huge_call, "li a7, -1\n ecall")
-DEED(next_call, "li a7, 3\n ecall")
+DEED(next_call, "li a7, 4\n ecall")
 }  // namespace
 
 SPYRE_KERNEL({

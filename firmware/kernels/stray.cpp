@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does one wrong thing at an address: what fault reports are tested with. The dimension "what" chooses: 0 nothing,
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
-// status, 8 barrier, then load, on the last core only. The address is "operand 0 plus offset"; its operand need not
-// exist.
+// status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
+// number of answers that were wrong. The address is "operand 0 plus offset"; its operand need not exist.
 #include "firmware/kernels/sdk.hpp"
 
 namespace {
 enum Symbol : unsigned { kAddress, kOffset, kWhat };
-enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kIllegal, kBadCall, kBreakpoint, kStatus, kLastCoreLoad };
+enum What : std::uint64_t {
+  kNothing,
+  kLoad,
+  kStore,
+  kJump,
+  kIllegal,
+  kBadCall,
+  kBreakpoint,
+  kStatus,
+  kLastCoreLoad,
+  kClaimForEver,
+  kExtremeClaims,
+};
 
 // Kept as functions of their own, so that a fault's pc has a name.
 [[gnu::noinline]] void stray_load(std::uint64_t address) {
@@ -18,6 +30,24 @@ enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kIllegal, kBadCall, 
   asm volatile("sd zero, 0(%0)" : : "r"(address) : "memory");
 }
 [[gnu::noinline]] void stray_jump(std::uint64_t address) { asm volatile("jalr %0" : : "r"(address) : "ra", "memory"); }
+
+// On one core. The exit status: answers that are not as the contract says.
+std::uint64_t extreme_claims() {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  std::uint64_t wrong = 0;
+  const auto expect = [&wrong](std::uint64_t count, std::uint64_t first) { wrong += kernel::claim(count) != first; };
+  for (unsigned i = 0; i < 2; ++i) {
+    expect(0, 0);
+    expect(5, 0);
+    expect(0, 5);
+    expect(kAll - 10, 5);
+    expect(kAll, kAll - 5);
+    expect(1, wire::kNoMoreItems);
+    expect(kAll, wire::kNoMoreItems);
+    kernel::barrier();
+  }
+  return wrong;
+}
 }  // namespace
 
 SPYRE_KERNEL({
@@ -41,6 +71,9 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
       barrier();
       if (arguments.core_index + 1 == arguments.core_count) stray_load(address);
       return 0;
+    case kClaimForEver:
+      for (;;) claim(1);  // bounded: the watchdog ends the launch
+    case kExtremeClaims: return extreme_claims();
     default: return 1;
   }
 }

@@ -89,9 +89,13 @@ void calls_are_told_apart(const Space& space) {
   hal::Stop stop = run_through(context);
   proof.expect(stop.reason == StopReason::TraceMark && stop.argument == 77, "the mark");
   stop = run_through(context);
+  proof.expect(stop.reason == StopReason::Claim && stop.argument == 9, "the claim");
+  hal::answer(context, 1234);
+  stop = run_through(context);
   proof.expect(stop.reason == StopReason::Barrier, "the barrier");
   stop = run_through(context);
-  proof.expect(stop.reason == StopReason::BadCall && stop.argument == 1234, "the unknown call");
+  proof.expect(stop.reason == StopReason::BadCall && stop.argument == 1234,
+               "the unknown call, whose number is the answer");
   hal::drop(context);
 
   space.start(context, probe_kernel_exit, 0x1234'5678'9abc'def0);

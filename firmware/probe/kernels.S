@@ -24,15 +24,19 @@ probe_kernels_begin:
 kernel exit
   call 0
 
-/* A mark, a barrier, an unknown call; then exit(s0) with s0 = 1 + 2 if registers survived the calls. */
+/* A mark, a claim, a barrier, an unknown call with what the claim returned; then exit(s0) with s0 = 1 + 2 if registers
+ * survived the calls. */
 kernel calls
   li s0, 1
   li a0, 77
   call 2
   addi s0, s0, 2
+  li a0, 9
+  call 3
+  mv s1, a0
   call 1
-  li a0, 5
-  call 1234
+  mv a7, s1
+  ecall
   mv a0, s0
   call 0
 

@@ -17,7 +17,7 @@ using wire::Status;
 constexpr std::uint64_t kPattern = 0x5A5A5A5AA5A5A5A5;
 constexpr std::size_t kOperandBytes = 4096;
 
-enum What : std::uint64_t { kNothing, kLoad, kStore, kJump };
+enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kClaimForEver = 9, kExtremeClaims };
 
 class StrayKernels : public testing::Test {
  protected:
@@ -63,9 +63,10 @@ class StrayKernels : public testing::Test {
   }
 
   // Launches on the victim's stream; the failure it ends with. Nothing when it ended well.
-  static std::optional<StreamFailure> failure_of(const Job& job, std::uint64_t core_mask = 0) {
+  static std::optional<StreamFailure> failure_of(const Job& job, std::uint64_t core_mask = 0,
+                                                 std::uint64_t budget_slices = 0) {
     const Argument argument{.allocation = operand_, .shape = {1, 64}};
-    victim_->Launch(job, {&argument, 1}, {.core_mask = core_mask});
+    victim_->Launch(job, {&argument, 1}, {.core_mask = core_mask, .budget_slices = budget_slices});
     try {
       victim_->Synchronize(test::soon());
     } catch (const StreamError& error) {
@@ -241,6 +242,21 @@ TEST_F(StrayKernels, AFaultOfASecondCoreIsAttributedToIt) {
   expect_contained();
 }
 
+// Each claim leaves U-mode and comes back: that neither renews the budget nor keeps core 0 from other streams.
+TEST_F(StrayKernels, ClaimsWithoutEndAreEndedByTheWatchdog) {
+  for (const std::uint64_t mask : {1u, 3u}) {
+    const auto failure = failure_of(stray(kClaimForEver, operand_address_), mask, 20);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->outcome, Outcome::Timeout);
+    EXPECT_EQ(failure->status, Status::WatchdogExpired) << wire::name(failure->status);
+    expect_contained();
+  }
+}
+
+TEST_F(StrayKernels, ClaimsOfExtremeCountsEndWhereNumbersEnd) {
+  EXPECT_FALSE(failure_of(stray(kExtremeClaims, operand_address_)));
+}
+
 TEST_F(StrayKernels, ManyFaultsInARowLeaveNoTrace) {
   const Job job = stray(kStore, 0x80001000);
   const auto start = Device::Clock::now();
@@ -297,7 +313,7 @@ TEST_F(StrayKernels, CacheBlockOperationsFault) {
 }
 
 TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
-  for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 3ull}}) {
+  for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 4ull}}) {
     const auto failure = failure_of(test::job_with_symbols(*context_, "privileged", 0, {what}));
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->status, Status::BadEnvironmentCall);

@@ -130,6 +130,7 @@ Stop call_stop(const HartLocal& hart, Context& context) {
       stop.argument = progress_of(context);
       break;
     case wire::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
+    case wire::KernelCall::Claim: stop.reason = StopReason::Claim; break;
     default:
       stop.reason = StopReason::BadCall;
       stop.argument = context.integer[kA7];
@@ -224,6 +225,8 @@ Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
     riscv::timer_arm(hart, end);  // what fired was armed for something earlier: not the end of this slice
   }
 }
+
+void answer(Context& context, std::uint64_t value) { context.integer[kA0] = value; }
 
 void drop(Context& context) { riscv::forget_units_everywhere(context); }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MatMul and MatMulFp8 share: the roles of the dimensions of a matrix product, and its blocks, of which the cores
-// take turns.
+// What MatMul and MatMulFp8 share: the roles of the dimensions of a matrix product, and its blocks, which the cores
+// claim.
 #pragma once
 
 #include "firmware/kernels/engine/axes.hpp"
 #include "firmware/kernels/matmul/block_product.hpp"
+#include "firmware/kernels/sdk.hpp"
 
 namespace kernel::engine {
 
@@ -26,12 +27,11 @@ Roles roles_of(const Work& work, const Axes& axes);
 // `problem` is what matmul::Block asks for, with begin_batch() and most_rows().
 template <typename Problem>
 void execute_product(const Work& work, const Roles& roles, Problem& problem, matmul::BlockMemory& memory) {
-  const std::uint64_t batches = roles.batches.total();
-  const matmul::Grid grid(problem.m, problem.columns(), batches, work.cores, problem.most_rows());
-  for (std::uint64_t i = work.core; i < grid.blocks() * batches; i += work.cores) {
-    problem.begin_batch(i / grid.blocks());
-    const std::uint64_t block = i % grid.blocks();
-    matmul::Block(problem, memory, grid.rows_of(block), grid.sticks_of(block)).run();
+  matmul::Blocks blocks(problem.m, problem.columns(), roles.batches.total(), work.cores, problem.most_rows());
+  Claims claims(work.cores);
+  while (blocks.go_to(claims.next())) {
+    problem.begin_batch(blocks.batch());
+    matmul::Block(problem, memory, blocks.rows(), blocks.sticks()).run();
   }
 }
 

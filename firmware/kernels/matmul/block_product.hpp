@@ -310,43 +310,78 @@ class Block {
   RowSpreads row_spreads_{};  // in this chunk
 };
 
-// Block sizes: as large as the memory allows (operands are prepared once per block), smaller when there would be fewer
-// than two blocks for each core.
-struct Grid {
+// The blocks of a launch, in the order in which its cores claim them: large ones first, because operands are prepared
+// once for each block, and small ones at the end, so that all cores end at about the same time. A unit is the smallest
+// block; a block is some units of the same columns, one below the other. The list depends on the launch alone.
+class Blocks {
+ public:
   // `batches` products of this size; at most `most_rows` in one block.
-  Grid(std::uint64_t m, std::uint64_t columns, std::uint64_t batches, std::uint64_t cores, unsigned most_rows)
-      : rows(most_rows), m_(m), columns_(columns) {
-    while (blocks() * batches < 2 * cores) {
-      if (sticks > 2) {
-        sticks /= 2;
-      } else if (rows > 64) {
-        rows /= 2;
-      } else if (sticks > 1) {
-        sticks = 1;
-      } else if (rows > kGroupRows) {
-        rows /= 2;
-      } else {
-        break;
-      }
-    }
-  }
-  std::uint64_t blocks() const { return row_blocks() * ((columns_ + sticks - 1) / sticks); }
-  Extent rows_of(std::uint64_t block) const {
-    const std::uint64_t first = block % row_blocks() * rows;
-    return {first, at_most(m_ - first, rows)};
-  }
-  Extent sticks_of(std::uint64_t block) const {
-    const std::uint64_t first = block / row_blocks() * sticks;
-    return {first, at_most(columns_ - first, sticks)};
+  Blocks(std::uint64_t m, std::uint64_t columns, std::uint64_t batches, std::uint64_t cores, unsigned most_rows)
+      : m_(m), columns_(columns), batches_(batches), cores_(cores), most_rows_(most_rows), rows_(most_rows) {
+    if (cores_ == 1) return;
+    rows_ = std::min(rows_, kUnitRows);
+    bool smaller = true;
+    while (smaller && units() < kUnitsOfCore * cores_) smaller = make_smaller();
   }
 
-  unsigned rows;
-  unsigned sticks = kBlockSticks;
+  // From the first block on, goes to block `number`, which is never smaller than that of the call before. False: there
+  // are not so many.
+  bool go_to(std::uint64_t number) {
+    while (at_ < units()) {
+      count_ = length_at(at_);
+      if (number_ == number) return true;
+      at_ += count_;
+      ++number_;
+    }
+    return false;
+  }
+  std::uint64_t batch() const { return at_ / units_of_column() / column_blocks(); }
+  Extent rows() const {
+    const std::uint64_t first = at_ % units_of_column() * rows_;
+    return {first, at_most(m_ - first, static_cast<unsigned>(count_) * rows_)};
+  }
+  Extent sticks() const {
+    const std::uint64_t first = at_ / units_of_column() % column_blocks() * sticks_;
+    return {first, at_most(columns_ - first, sticks_)};
+  }
 
  private:
-  std::uint64_t row_blocks() const { return (m_ + rows - 1) / rows; }
+  static constexpr unsigned kUnitRows = 64;
+  static constexpr std::uint64_t kUnitsOfCore = 4;  // at least, where the product is large enough
+
+  bool make_smaller() {
+    if (sticks_ > 2) {
+      sticks_ /= 2;
+    } else if (sticks_ > 1) {
+      sticks_ = 1;
+    } else if (rows_ > kGroupRows) {
+      rows_ /= 2;
+    } else {
+      return false;
+    }
+    return true;
+  }
+  std::uint64_t units_of_column() const { return (m_ + rows_ - 1) / rows_; }
+  std::uint64_t column_blocks() const { return (columns_ + sticks_ - 1) / sticks_; }
+  std::uint64_t units() const { return units_of_column() * column_blocks() * batches_; }
+
+  // Half of what each core would get of what is left.
+  std::uint64_t length_at(std::uint64_t unit) const {
+    const std::uint64_t wanted = std::max<std::uint64_t>((units() - unit) / (2 * cores_), 1);
+    const std::uint64_t left_of_column = units_of_column() - unit % units_of_column();
+    return std::min({wanted, left_of_column, std::uint64_t{most_rows_ / rows_}});
+  }
+
   std::uint64_t m_;
   std::uint64_t columns_;
+  std::uint64_t batches_;
+  std::uint64_t cores_;
+  unsigned most_rows_;
+  unsigned rows_;  // of a unit
+  unsigned sticks_ = kBlockSticks;
+  std::uint64_t number_ = 0;
+  std::uint64_t at_ = 0;     // first unit of the block
+  std::uint64_t count_ = 0;  // its units
 };
 
 }  // namespace kernel::matmul

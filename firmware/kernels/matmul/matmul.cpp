@@ -11,7 +11,7 @@
 // results, and each but the first goes on with them. The additions are the same in the same order, so that the result
 // does not depend on the passes. A sum that a NaN belongs to is kept as NaN.
 //
-// The cores take blocks (block_product.hpp) in turn.
+// The cores claim blocks (block_product.hpp): one that the host keeps from running for a while gets fewer.
 #include "firmware/kernels/matmul/block_product.hpp"
 
 namespace kernel::matmul {
@@ -75,10 +75,8 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
                   symbol(kK),
                   symbol(kPartials),
                   symbol(kPass)};
-  const Grid grid(problem.m, problem.columns(), 1, arguments.core_count, kBlockRows);
-  const Share share(arguments);
-  for (std::uint64_t i = share.first; i < grid.blocks(); i += share.step) {
-    Block(problem, memory, grid.rows_of(i), grid.sticks_of(i)).run();
-  }
+  Blocks blocks(problem.m, problem.columns(), 1, arguments.core_count, kBlockRows);
+  Claims claims(arguments.core_count);
+  while (blocks.go_to(claims.next())) Block(problem, memory, blocks.rows(), blocks.sticks()).run();
   return kOk;
 }

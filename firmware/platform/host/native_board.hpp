@@ -19,8 +19,8 @@
 namespace native {
 
 // Plays one slice of a kernel: called by hal::run() on the hart's thread, says why the kernel stopped. The context
-// holds what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; the rest is the player's
-// own.
+// holds what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; [4] is what
+// hal::answer() said last; the rest is the player's own.
 using KernelPlayer = std::function<hal::Stop(hal::Context& context, std::uint64_t slice_ticks)>;
 
 // Time that passes by work alone, the same on every machine: what a test counts in ticks is exact. For boards whose

@@ -18,6 +18,10 @@
 .equ kMarks, 88      # trace marks seen: count, then the last value
 .equ kLastMark, 96
 .equ kBarriers, 104
+.equ kClaimsLeft, 112  # host: claims of this core that are answered with a number
+.equ kSaved, 120       # t0, t1
+.equ kClaimed, 136     # items that were handed out, for each number of barriers that a core has behind it
+.equ kMostBarriers, 16 # of a kernel that claims
 
 .section .text.start, "ax"
 .globl _start
@@ -63,8 +67,8 @@ serve:
 .balign 4
 trap:
   csrrw s11, mscratch, s11
-  sd t0, 128(s11)
-  sd t1, 136(s11)
+  sd t0, kSaved(s11)
+  sd t1, kSaved + 8(s11)
   csrr t0, mcause
   sd t0, kCause(s11)
   li t1, 8
@@ -73,6 +77,8 @@ trap:
   beq a7, t1, barrier
   li t1, 2
   beq a7, t1, mark
+  li t1, 3
+  beq a7, t1, claim
 ended:
   mv s0, s11
   rdtime t0
@@ -98,12 +104,33 @@ mark:
   addi t0, t0, 1
   sd t0, kMarks(s11)
   sd a0, kLastMark(s11)
+  j resume
+claim:                   # cores run one after the other: what one leaves of an epoch, the next one gets
+  ld t0, kBarriers(s11)
+  li t1, kMostBarriers
+  bgeu t0, t1, ended
+  ld t1, kClaimsLeft(s11)
+  beqz t1, no_more
+  addi t1, t1, -1
+  sd t1, kClaimsLeft(s11)
+  slli t0, t0, 3
+  add t0, t0, s11
+  ld t1, kClaimed(t0)
+  add a0, a0, t1
+  bgeu a0, t1, 1f
+  li a0, -1
+1:
+  sd a0, kClaimed(t0)
+  mv a0, t1
+  j resume
+no_more:
+  li a0, -1
 resume:
   csrr t0, mepc
   addi t0, t0, 4
   csrw mepc, t0
-  ld t0, 128(s11)
-  ld t1, 136(s11)
+  ld t0, kSaved(s11)
+  ld t1, kSaved + 8(s11)
   csrrw s11, mscratch, s11
   mret
 

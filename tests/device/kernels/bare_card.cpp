@@ -53,6 +53,9 @@ struct BareCard::Mailbox {
   std::uint64_t marks;
   std::uint64_t last_mark;
   std::uint64_t barriers;
+  std::uint64_t claims_left;
+  std::uint64_t saved[2];
+  std::uint64_t claimed[16];
 };
 
 std::vector<std::byte> read_image(const std::string& path) {
@@ -176,6 +179,8 @@ RunResult BareCard::run_core(const wire::ImageHeader& image, std::uint64_t text,
   box.entry = kRam + text + image.correction_entry;
   box.arguments = kRam + kArguments;
   box.stack_end = kRam + kStackEnd;
+  // The last core gets all that the others have left. What they get differs from core to core.
+  box.claims_left = core + 1 == cores ? ~std::uint64_t{0} : core % 3 + 1;
   std::atomic_ref<std::uint64_t>(box.request).store(1, std::memory_order_release);
   wait(limit);
   const std::uint64_t pc = box.pc - kRam - text;
@@ -191,6 +196,7 @@ RunResult BareCard::run(const std::string& name, std::span<const std::byte> imag
   write_correction(symbols);
   wire::ImageHeader header;
   std::memcpy(&header, image.data(), sizeof header);
+  std::ranges::fill(mailbox().claimed, 0u);
   RunResult result{};
   std::uint64_t ticks = 0;
   for (unsigned core = 0; core < cores; ++core) {

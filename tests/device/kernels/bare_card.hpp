@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs kernel images on an emulated hart with nothing else on the card: for tests of kernels against the golden model.
 // No rings, no watchdog (a run has a time limit after which the emulator is killed), region 0 only, one core at a time.
+// Of the work that a kernel claims each core but the last gets one to three items.
 //
 // All guest memory is a memory file that this process maps too, so operands and results are plain host memory.
 #pragma once

@@ -178,6 +178,7 @@ TEST_F(EngineMatmul, ResultDoesNotDependOnTheNumberOfCores) {
   for (const unsigned cores : {2u, 3u, 7u, 32u}) {
     SCOPED_TRACE(cores);
     expect_product({130, 200, 128, 2}, layouts, cores);
+    expect_product({1500, 150, 20, 2}, layouts, cores);
   }
 }
 

@@ -178,14 +178,16 @@ TEST_F(Matmul, AnyShapeEqualsGolden) {
 }
 
 TEST_F(Matmul, ResultDoesNotDependOnTheNumberOfCores) {
-  const Shape s{130, 200, 128};
-  const Codes a = normal(random_, s.m * s.k);
-  const Codes b = normal(random_, s.k * s.n);
-  Codes expected(s.m * s.n);
-  svp::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
-  for (const unsigned cores : {2u, 3u, 33u}) {
-    SCOPED_TRACE(cores);
-    expect_equal(product(a, b, s, cores), expected, s);
+  const Shape shapes[] = {{130, 200, 128}, {2, 1100, 70}, {1500, 530, 30}};  // of the last, blocks of many sizes
+  for (const Shape s : shapes) {
+    const Codes a = normal(random_, s.m * s.k);
+    const Codes b = normal(random_, s.k * s.n);
+    Codes expected(s.m * s.n);
+    svp::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
+    for (const unsigned cores : {2u, 3u, 33u}) {
+      SCOPED_TRACE(std::to_string(s.m) + " rows, cores " + std::to_string(cores));
+      expect_equal(product(a, b, s, cores), expected, s);
+    }
   }
 }
 

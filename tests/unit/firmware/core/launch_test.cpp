@@ -412,6 +412,19 @@ TEST_F(LaunchOnFour, OneFaultStopsAllPartsAndTheFirstErrorWins) {
   }
 }
 
+TEST_F(LaunchOnFour, EachItemIsHandedOutOnceInEachEpoch) {
+  card_.start_loop();
+  unsigned launches = 0;
+  for (const std::uint64_t mask : {0x0ull, 0x1ull, 0x2ull, 0x3ull, 0xfull, 0xeull}) {
+    driver_.submit(block(stream_, Program::Claims, mask));
+    EXPECT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok);
+    ++launches;
+    for (const auto& epoch : kernels_.claimed) {
+      for (const auto& count : epoch) EXPECT_EQ(count.load(), launches);
+    }
+  }
+}
+
 // The real thing: harts as threads, launches of all kinds, and resets that kill them at any moment. Every block ends
 // once, every reset is answered, nothing oversleeps.
 TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
@@ -420,8 +433,8 @@ TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
   for (int i = 0; i < 6; ++i) streams.push_back(driver_.open_stream().value());
   card_.start_loop();
   std::mt19937_64 random(2026);
-  constexpr Program kPrograms[] = {Program::Exit,      Program::Barriers, Program::Slices,  Program::Touches,
-                                   Program::OneLeaves, Program::Strays,   Program::Barriers};
+  constexpr Program kPrograms[] = {Program::Exit,      Program::Barriers, Program::Slices,   Program::Touches,
+                                   Program::OneLeaves, Program::Strays,   Program::Barriers, Program::Claims};
   std::size_t submitted = 0, ended = 0;
   std::map<Outcome, unsigned> outcomes;
   const auto collect = [&] {

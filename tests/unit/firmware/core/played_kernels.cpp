@@ -15,7 +15,7 @@
 namespace fwtest {
 
 namespace {
-constexpr unsigned kPrograms = static_cast<unsigned>(Program::TellsCorrection) + 1;
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::Claims) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
@@ -72,6 +72,19 @@ hal::Stop PlayedKernels::accumulate(hal::Context& context) const {
   return stop(hal::StopReason::Timer);
 }
 
+hal::Stop PlayedKernels::claim(hal::Context& context) {
+  std::uint64_t& epoch = context.integer[10];
+  std::uint64_t& asked = context.integer[11];  // the claim before has been answered
+  const std::uint64_t item = context.integer[4];
+  if (asked != 0 && item >= kItems) {
+    asked = 0;
+    return stop(++epoch < kEpochs ? hal::StopReason::Barrier : hal::StopReason::Exit);
+  }
+  if (asked != 0) claimed[epoch][item].fetch_add(1, std::memory_order_relaxed);
+  asked = 1;
+  return stop(hal::StopReason::Claim, 1);
+}
+
 hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) {
   slices.fetch_add(1);
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
@@ -115,6 +128,7 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
       std::memcpy(&word, board->translate(root, arguments.correction_address), sizeof word);
       return stop(hal::StopReason::Exit, word);
     }
+    case Program::Claims: return claim(context);
     case Program::WritesText: return fault(wire::Status::StoreFault, hal::Access::Store, entry, entry + 4);
   }
   return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);

@@ -3,6 +3,7 @@
 // function plays its slices. What is tested is everything around a kernel, never a kernel.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -32,6 +33,7 @@ enum class Program : std::uint64_t {
   BrokenStack,      // likewise, but always
   WritesText,       // a store to its own first instruction
   TellsCorrection,  // exits with the first word of its correction tensor
+  Claims,           // kItems one by one, in each of kEpochs; between them a barrier
 };
 inline constexpr std::uint64_t kSumAt = 64;
 inline constexpr std::uint64_t kMostSums = 50;
@@ -46,10 +48,14 @@ class PlayedKernels {
   native::Board* board = nullptr;  // set before a kernel runs that asks for its arguments
   std::atomic<bool> released{false};
   std::atomic<std::uint64_t> slices{0};
+  static constexpr unsigned kItems = 100;
+  static constexpr unsigned kEpochs = 3;
+  std::array<std::array<std::atomic<unsigned>, kItems>, kEpochs> claimed{};  // how often each item was handed out
 
  private:
   hal::Stop touch(hal::Context& context) const;
   hal::Stop accumulate(hal::Context& context) const;
+  hal::Stop claim(hal::Context& context);
 };
 
 // An image that is this program.
