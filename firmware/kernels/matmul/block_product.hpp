@@ -346,7 +346,7 @@ class Blocks {
   }
 
  private:
-  static constexpr unsigned kUnitRows = 64;
+  static constexpr unsigned kUnitRows = 128;
   static constexpr std::uint64_t kUnitsOfCore = 4;  // at least, where the product is large enough
 
   bool make_smaller() {
