@@ -382,7 +382,7 @@ inline constexpr std::uint32_t kNoRegionOrdinal = ~std::uint32_t{0};
 // Never holds a physical address: a region ordinal and an offset in it, and a pc relative to the image's text.
 struct FaultRecord {
   FaultAccess access;
-  std::uint8_t reserved;
+  std::uint8_t waiting;  // cores of the launch that waited at the barrier when it failed
   std::uint16_t core;
   std::uint32_t region_ordinal;  // kNoRegionOrdinal: outside every region window
   std::uint64_t offset;          // in the region's window; outside: the virtual address

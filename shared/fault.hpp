@@ -44,6 +44,7 @@ enum class FaultAction : std::uint16_t {
   FlipScratchpad = 13,  // the bit `argument` of the core's scratchpad is inverted
   Corrected = 14,       // an error that the memory corrects: counted, reported, the data is right
   Uncorrectable = 15,   // one that it can not: the unit ends FAULT, the granule is retired when its region goes
+  FlipSegment = 16,     // the bit `argument` of the launch's segment `segment`, in device memory, is inverted
 };
 
 constexpr std::string_view name(FaultPoint point) {
@@ -84,6 +85,7 @@ constexpr std::string_view name(FaultAction action) {
     case FaultAction::FlipScratchpad: return "flip-scratchpad";
     case FaultAction::Corrected: return "corrected";
     case FaultAction::Uncorrectable: return "uncorrectable";
+    case FaultAction::FlipSegment: return "flip-segment";
   }
   return "unknown fault action";
 }
@@ -105,7 +107,7 @@ constexpr bool makes_sense(FaultPoint point, FaultAction action) {
     case FaultPoint::FirmwareHart: return action == A::Trap || action == A::Stall;
     case FaultPoint::Kernel:
       return action == A::Hang || action == A::Slow || action == A::Illegal || action == A::Stray ||
-             action == A::FlipScratchpad;
+             action == A::FlipScratchpad || action == A::FlipSegment;
     case FaultPoint::KernelResult: return action == A::Corrupt;
     case FaultPoint::Memory: return action == A::Corrected || action == A::Uncorrectable;
     case FaultPoint::None: break;
@@ -124,26 +126,35 @@ inline constexpr std::uint32_t kFaultRows = 16;
 inline constexpr std::uint32_t kAnyStream = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyFunction = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyOpcode = ~std::uint32_t{0};
+inline constexpr std::uint32_t kAnyCore = ~std::uint32_t{0};
+inline constexpr std::uint32_t kAnyProgress = ~std::uint32_t{0};  // also a kernel that says nothing of it
+inline constexpr std::uint32_t kSomeProgress = kAnyProgress - 1;  // whatever the kernel says that it is at
 
-// When a fault fires. Of the occurrences of its point, those count that match function, stream, opcode and sequence and
-// do not come before `not_before`. Of those that count, number `first` fires, and then every `every`-th, `shots` times
-// in all. The card, the driver and the emulator carry out faults by this rule: next_firing().
+// When a fault fires. Of the occurrences of its point, those count that match function, stream, opcode, sequence, core
+// and progress and do not come before `not_before`. Of those that count, number `first` fires, and then every
+// `every`-th, `shots` times in all. The card, the driver and the emulator carry out faults by this rule: next_firing().
+//
+// With `waiting` a slice that fires is held until so many other cores of its launch wait at the barrier. Meanwhile it
+// takes nothing of its budget, and no other occurrence counts. Where so many can not come any more, or another fault
+// holds a core of the same launch, it is no occurrence.
 struct FaultTrigger {
   std::uint32_t function;    // Target (shared/admin.hpp: 0 M, 1 PF, 1 + n VF n), or kAnyFunction
   std::uint32_t stream;      // or kAnyStream; where the point has one
   std::uint32_t opcode;      // or kAnyOpcode; where the point has one
-  std::uint32_t reserved0;   // 0
+  std::uint32_t progress;    // Kernel: what the kernel is at (kernel_abi.hpp), kSomeProgress or kAnyProgress
+  std::uint32_t core;        // or kAnyCore; FirmwareHart, Kernel, KernelResult
+  std::uint32_t waiting;     // Kernel: other cores of the launch that have to wait at the barrier; 0: none
   std::uint64_t sequence;    // of the block; 0: any
   std::uint64_t first;       // from 1
   std::uint64_t every;       // 0: never again after the first
   std::uint64_t shots;       // 0: no limit
   std::uint64_t not_before;  // device ticks; of the card's clock, or since the driver's faults began
 };
-static_assert(sizeof(FaultTrigger) == 56);
+static_assert(sizeof(FaultTrigger) == 64);
 
 // Any occurrence: number `first`, and so on.
 constexpr FaultTrigger occurrences(std::uint64_t first = 1, std::uint64_t every = 0, std::uint64_t shots = 1) {
-  return {kAnyFunction, kAnyStream, kAnyOpcode, 0, 0, first, every, shots, 0};
+  return {kAnyFunction, kAnyStream, kAnyOpcode, kAnyProgress, kAnyCore, 0, 0, first, every, shots, 0};
 }
 
 // Number of the occurrence that fires next, when `fired` have; 0: none will.
@@ -162,11 +173,24 @@ constexpr bool matches(const FaultTrigger& trigger, std::uint32_t function, std:
          (trigger.sequence == 0 || trigger.sequence == sequence);
 }
 
+// Conditions of a slice. `progress` is kAnyProgress where the kernel says nothing.
+constexpr bool matches_slice(const FaultTrigger& trigger, std::uint32_t core, std::uint32_t progress) {
+  if (trigger.core != kAnyCore && trigger.core != core) return false;
+  if (trigger.progress == kAnyProgress) return true;
+  return trigger.progress == kSomeProgress ? progress != kAnyProgress : trigger.progress == progress;
+}
+
+// Which points know these conditions; elsewhere they are refused.
+constexpr bool knows_core(FaultPoint point) {
+  return point == FaultPoint::FirmwareHart || point == FaultPoint::Kernel || point == FaultPoint::KernelResult;
+}
+constexpr bool knows_progress(FaultPoint point) { return point == FaultPoint::Kernel; }
+
 struct FaultSpec {
   FaultOperation operation;
   FaultPoint point;
   FaultAction action;
-  std::uint16_t reserved0;  // 0
+  std::uint16_t segment;    // FlipSegment: row of the block's segment table; else 0
   std::uint32_t fault;      // row, below kFaultRows
   std::uint32_t reserved1;  // 0
   FaultTrigger trigger;
@@ -174,7 +198,7 @@ struct FaultSpec {
   std::uint64_t region_id;  // Memory, RegionEntry (0 there: any)
   std::uint64_t offset;     // Memory: bytes in the region
 };
-static_assert(sizeof(FaultSpec) == 96);
+static_assert(sizeof(FaultSpec) == 104);
 
 struct FaultEvidence {
   std::uint64_t counted;  // occurrences that matched
@@ -185,8 +209,10 @@ struct FaultEvidence {
   std::uint32_t stream;    // of the last one; kAnyStream where the point has none
   std::uint64_t sequence;  // likewise; 0
   std::uint32_t hart;
-  std::uint32_t armed;  // 1: may still fire
+  std::uint32_t armed;     // 1: may still fire
+  std::uint32_t progress;  // Kernel: what the kernel was at, the last time; kAnyProgress: it did not say, or no Kernel
+  std::uint32_t waiting;   // Kernel: cores of the launch that waited at the barrier, the last time
 };
-static_assert(sizeof(FaultEvidence) == 56);
+static_assert(sizeof(FaultEvidence) == 64);
 
 }  // namespace wire

@@ -5,22 +5,44 @@
 #include "firmware/core/launches.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 
 using wire::FaultAction;
 using wire::FaultPoint;
 
-Occurrence Launches::occurrence_of(const Launch& launch) {
+Occurrence Launches::occurrence_of(const Launch& launch, const Part& part) {
   return {.function = launch.result.function,
           .stream = launch.stream,
           .opcode = static_cast<std::uint32_t>(wire::Opcode::Compute),
-          .sequence = launch.sequence};
+          .sequence = launch.sequence,
+          .core = part.core};
+}
+
+std::uint64_t Launches::name_of(const Launch& launch, Ticket ticket) {
+  return launch.handle * kMaxCores + ticket.part;  // handles are serial numbers
+}
+
+// What FaultPoint::Kernel knows besides.
+Occurrence Launches::slice_of(Launch& launch, Ticket ticket, const hal::Context& context) {
+  Occurrence occurrence = occurrence_of(launch, launch.part[ticket.part]);
+  const std::uint64_t progress = hal::progress(context);
+  if (progress != 0) occurrence.progress = wire::number_of_progress(progress);
+  occurrence.part = name_of(launch, ticket);
+  occurrence.segments = launch.segments;
+  const hal::LockGuard guard(launch.lock);
+  occurrence.waiting = launch.arrived;
+  occurrence.others = launch.parts - 1 - launch.exited;
+  return occurrence;
 }
 
 // Before a slice. False: there is none now, the part is queued again.
 bool Launches::break_slice(Launch& launch, Ticket ticket, hal::Context& context) {
-  if (launch.machine.is(State::Stopping)) return true;
+  if (launch.machine.is(State::Stopping)) {
+    faults_->let_go(name_of(launch, ticket));
+    return true;
+  }
   Part& part = launch.part[ticket.part];
   if (part.not_before != 0 && faults_->armed(FaultPoint::Kernel)) {
     if (hal::now() < part.not_before) {
@@ -29,17 +51,21 @@ bool Launches::break_slice(Launch& launch, Ticket ticket, hal::Context& context)
     }
     part.not_before = 0;
   }
-  const Occurrence occurrence = occurrence_of(launch);
   if (faults_->armed(FaultPoint::FirmwareHart)) {
-    if (const auto shot = faults_->occur(FaultPoint::FirmwareHart, occurrence)) {
+    if (const auto shot = faults_->occur(FaultPoint::FirmwareHart, occurrence_of(launch, part))) {
       if (shot->action == FaultAction::Trap) hal::break_by_trap();
       stand_still(shot->argument);
     }
   }
   if (!faults_->armed(FaultPoint::Kernel)) return true;
   // A launch that began before the point was armed is no occurrence: it could not be broken.
-  if (!launch.space->cores[part.core]->has_planted()) return true;
-  if (const auto shot = faults_->occur(FaultPoint::Kernel, occurrence)) break_kernel(launch, part, context, *shot);
+  if (!launch.breakable) return true;
+  const auto shot = faults_->occur(FaultPoint::Kernel, slice_of(launch, ticket, context));
+  if (shot && shot->held) {
+    queue_part(launch, ticket, false);
+    return false;
+  }
+  if (shot) break_kernel(launch, part, context, *shot);
   return true;
 }
 
@@ -54,13 +80,24 @@ void Launches::break_kernel(Launch& launch, Part& part, hal::Context& context, c
       *hal::pointer(slot_of(launch, part).scratchpad + bit / 8) ^= static_cast<std::byte>(1u << bit % 8);
       return;
     }
+    case FaultAction::FlipSegment: return flip_segment(launch, shot);
     default: return;
   }
 }
 
-void Launches::corrupt_result(Launch& launch) {
+void Launches::flip_segment(Launch& launch, const Shot& shot) {
+  const SegmentPlace& segment = launch.segment[shot.segment];
+  const std::uint64_t further = mutated(Mutant::FaultSegment) ? wire::kStickBytes * 8 : 0;
+  const std::uint64_t bit = (shot.argument + further) % (segment.bytes * 8);
+  const hal::PhysicalAddress at = segment.begin + bit / 8;
+  if (pool_->mark_written(launch.result.function, at, 1)) {
+    *hal::pointer(at) ^= static_cast<std::byte>(1u << bit % 8);
+  }
+}
+
+void Launches::corrupt_result(Launch& launch, const Part& part) {
   if (launch.result_bytes == 0) return;
-  const auto shot = faults_->occur(FaultPoint::KernelResult, occurrence_of(launch));
+  const auto shot = faults_->occur(FaultPoint::KernelResult, occurrence_of(launch, part));
   if (!shot) return;
   const hal::PhysicalAddress at = launch.result_begin + shot->argument % launch.result_bytes;
   if (pool_->mark_written(launch.result.function, at, 1)) *hal::pointer(at) ^= std::byte{0xff};

@@ -13,6 +13,7 @@
 #include "firmware/core/stream.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/spin_lock.hpp"
+#include "shared/control_block.hpp"
 #include "shared/fault.hpp"
 
 namespace fw {
@@ -27,13 +28,23 @@ struct Occurrence {
   std::uint64_t region_id = 0;            // RegionEntry
   hal::PhysicalAddress memory_begin = 0;  // Memory: what is touched
   hal::PhysicalAddress memory_end = 0;
+  // Kernel; the core also of the other two of a part of a launch.
+  std::uint32_t core = wire::kAnyCore;
+  std::uint32_t progress = wire::kAnyProgress;  // what the kernel is at; kAnyProgress: it does not say
+  std::uint32_t waiting = 0;                    // cores of the launch at the barrier
+  std::uint32_t others = 0;                     // cores of it that can still come to one, with those
+  std::uint64_t part = 0;                       // names part and launch; 0: one that can not be held
+  std::uint32_t segments = 0;                   // bits: those that the launch has
 };
+static_assert(wire::kSegments <= 32);
 
 // What a fault that fires does.
 struct Shot {
   wire::FaultAction action;
   std::uint64_t argument;
   hal::PhysicalAddress place;  // Memory: the damaged byte
+  std::uint16_t segment;       // FlipSegment
+  bool held = false;           // not yet: the slice has to wait, and the occurrence comes again
 };
 
 constexpr std::uint64_t point_bit(wire::FaultPoint point) { return std::uint64_t{1} << static_cast<unsigned>(point); }
@@ -61,6 +72,8 @@ class FaultTable {
   Verdict query(std::uint32_t row, wire::FaultEvidence& evidence) const;
   Verdict disarm(std::uint32_t row, wire::FaultEvidence& evidence);
   void disarm_all();
+  // A part that may be held has ended without the fault.
+  [[gnu::cold, gnu::noinline]] void let_go(std::uint64_t part);
 
   // Whether a spec can be armed at all, on a card with so many functions. Its row may still be taken.
   static Verdict judge(const wire::FaultSpec& spec, std::uint32_t functions);
@@ -71,11 +84,15 @@ class FaultTable {
     wire::FaultSpec spec;
     hal::PhysicalAddress place;
     wire::FaultEvidence evidence;
+    std::uint64_t held;  // Occurrence::part; 0: none
   };
   static_assert(static_cast<unsigned>(wire::FaultPoint::Memory) < 64, "points are bits of a word");
 
   static bool matches(const Row& row, const Occurrence& occurrence);
+  bool can_hold(const Row& row, const Occurrence& occurrence) const;
+  bool counts(Row& row, const Occurrence& occurrence) const;
   static wire::FaultEvidence evidence_of(const Row& row);
+  void release(std::uint64_t part);
   void publish_points();
 
   std::atomic<std::uint64_t> points_{0};

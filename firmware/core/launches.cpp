@@ -169,6 +169,19 @@ void Launches::note_result(const Function& function, Launch& launch, const wire:
   }
 }
 
+void Launches::note_segments(const Function& function, Launch& launch, const wire::ComputePayload& compute) {
+  launch.breakable = true;
+  launch.segments = 0;
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
+    if (segment.access == wire::kSegmentUnused || segment.bytes == 0) continue;
+    const auto at = function.regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    if (!at) continue;
+    launch.segment[i] = {at->address, segment.bytes};
+    launch.segments |= 1u << i;
+  }
+}
+
 // The launch has left its space: collected, or never started.
 void Launches::quit(Launch& launch) {
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
@@ -192,6 +205,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
   launch.claimed.store(0, std::memory_order_relaxed);
   launch.sequence = block.cb.header.sequence;
   launch.result_bytes = 0;
+  launch.breakable = false;
   launch.traced = traces_->on(function.id());
   launch.warning.store(Warning::None, std::memory_order_relaxed);
   launch.handle = ++started_ << kLaunchIndexBits | place_of(launch);
@@ -230,6 +244,8 @@ Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsign
   }
   if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
     note_result(function, launch, compute);
+  if (faults_->armed(wire::FaultPoint::Kernel)) [[unlikely]]
+    note_segments(function, launch, compute);
   return Fit::Yes;
 }
 

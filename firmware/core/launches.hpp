@@ -114,6 +114,10 @@ class Launches {
   using State = LaunchState;
   // The watchdog's warning: told by hart 0, once.
   enum class Warning : std::uint8_t { None, Due, Told };
+  struct SegmentPlace {
+    hal::PhysicalAddress begin;
+    std::uint64_t bytes;
+  };
   struct Launch {
     SharedStateMachine<kLaunchStates> machine;
     std::atomic<std::uint32_t> parts_left{0};
@@ -126,6 +130,9 @@ class Launches {
     std::uint64_t sequence = 0;             // of its block
     hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
     std::uint64_t result_bytes = 0;         // … when the point was armed at the start; else 0
+    bool breakable = false;                 // FaultPoint::Kernel was armed at the start; then also …
+    std::uint32_t segments = 0;             // … bits: those of its block that are used
+    std::array<SegmentPlace, wire::kSegments> segment{};
     std::atomic<Warning> warning{Warning::None};
     std::uint32_t parts = 0;
     std::uint32_t arrived = 0;     // at the barrier
@@ -167,6 +174,8 @@ class Launches {
   [[gnu::noinline]] static void tell(const Place& place, const ContextSlot::Told& told);
   [[gnu::cold, gnu::noinline]] static void note_result(const Function& function, Launch& launch,
                                                        const wire::ComputePayload& compute);
+  [[gnu::cold, gnu::noinline]] static void note_segments(const Function& function, Launch& launch,
+                                                         const wire::ComputePayload& compute);
   void quit(Launch& launch);
 
   // slices.cpp: running, every hart its own parts
@@ -185,7 +194,7 @@ class Launches {
   static bool stale_translation(const Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   bool slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop);
-  static wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop);
+  static wire::FaultRecord describe(Launch& launch, const Part& part, const hal::Stop& stop);
 
   struct Traced {
     Owner function;
@@ -197,10 +206,13 @@ class Launches {
 
   // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and
   // not for registers to save.
-  static Occurrence occurrence_of(const Launch& launch);
+  static Occurrence occurrence_of(const Launch& launch, const Part& part);
+  static std::uint64_t name_of(const Launch& launch, Ticket ticket);
+  static Occurrence slice_of(Launch& launch, Ticket ticket, const hal::Context& context);
   [[gnu::cold, gnu::noinline]] bool break_slice(Launch& launch, Ticket ticket, hal::Context& context);
-  static void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
-  [[gnu::cold, gnu::noinline]] void corrupt_result(Launch& launch);
+  void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
+  void flip_segment(Launch& launch, const Shot& shot);
+  [[gnu::cold, gnu::noinline]] void corrupt_result(Launch& launch, const Part& part);
 
   std::uint64_t default_budget_ = 0;
   AddressSpaces* spaces_ = nullptr;

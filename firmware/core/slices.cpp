@@ -85,8 +85,13 @@ void Launches::stop_all(Owner function) {
 
 // ---- stops ----------------------------------------------------------------------------------------------------------
 
-wire::FaultRecord Launches::describe(const Launch& launch, const Part& part, const hal::Stop& stop) {
+wire::FaultRecord Launches::describe(Launch& launch, const Part& part, const hal::Stop& stop) {
   wire::FaultRecord record{};
+  {
+    const hal::LockGuard guard(launch.lock);
+    record.waiting = static_cast<std::uint8_t>(launch.arrived);
+  }
+  if (mutated(Mutant::FaultWaiting)) record.waiting = 0;
   record.access = stop.reason != hal::StopReason::Fault ? wire::FaultAccess::None
                   : stop.access == hal::Access::Load    ? wire::FaultAccess::Load
                   : stop.access == hal::Access::Store   ? wire::FaultAccess::Store
@@ -206,7 +211,7 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
       if (stop.argument != 0 && !mutated(Mutant::KernelStatus)) {
         fail(launch, Outcome::Fault, {Status::KernelStatus}, describe(launch, part, stop));
       } else if (faults_->armed(FaultPoint::KernelResult)) [[unlikely]] {
-        corrupt_result(launch);
+        corrupt_result(launch, part);
       }
       leave(launch, part, stop);
       return false;
@@ -237,7 +242,9 @@ bool Launches::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
     warnings_.store(true, std::memory_order_release);
   }
   if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks || mutated(Mutant::KernelBudget)) return false;
-  fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, stop));
+  hal::Stop end = stop;  // the argument of a call is not what the kernel was at
+  end.argument = hal::progress(slot_of(launch, part).context);
+  fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, end));
   return true;
 }
 

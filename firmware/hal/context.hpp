@@ -54,6 +54,9 @@ struct Stop {
 // (x, f, v, fcsr, vcsr, vl/vtype/vstart, reservation). `root` names the page table (see address_space.hpp).
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument);
 
+// What a stopped context says that it is at (wire::kProgressMark); 0: nothing, or it has not been entered.
+std::uint64_t progress(const Context& context);
+
 // Runs the context on the calling hart until it stops, at the latest when `slice_ticks` have passed since the call: the
 // timer is armed here, at most one device access, and none while an earlier slice's timer still serves. A doorbell or a
 // wake that came before the call ends the slice at once. A fault leaves the context as it was before the faulting

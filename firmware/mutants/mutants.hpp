@@ -143,9 +143,13 @@ enum class Mutant : std::uint8_t {
   // Injected faults
   FaultFunction,  // a fault aimed at a function counts what happens to that one only
   FaultDisarmed,  // a fault that was disarmed fires no more
+  FaultPlace,     // a fault of a slice fires at the operation that it names (at all others)
+  FaultHeld,      // and when so many cores wait as it says (when fewer do)
+  FaultSegment,   // the bit of a launch's memory that is named is inverted (one a stick further)
   // Launches on several cores
   FaultCore,      // an error of a kernel names its core
   FaultProgress,  // and what the kernel was at
+  FaultWaiting,   // and how many cores of the launch waited at the barrier
   PartsInTurn,    // parts of one function on one core run in turn (the one that was queued last goes first)
   KernelStatus,   // a kernel that returns a status ends FAULT
   Last = KernelStatus,

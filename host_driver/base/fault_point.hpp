@@ -60,6 +60,7 @@ enum class Action : std::uint16_t {
   FlipScratchpad = static_cast<std::uint16_t>(wire::FaultAction::FlipScratchpad),
   Corrected = static_cast<std::uint16_t>(wire::FaultAction::Corrected),
   Uncorrectable = static_cast<std::uint16_t>(wire::FaultAction::Uncorrectable),
+  FlipSegment = static_cast<std::uint16_t>(wire::FaultAction::FlipSegment),
   Fail = 0x100,
   Delay,
   Reset,

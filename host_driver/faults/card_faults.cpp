@@ -46,6 +46,7 @@ wire::FaultSpec make_spec(const Fault& fault, std::uint32_t row, const ClockPair
   spec.argument = fault.argument.low;
   spec.region_id = fault.region.value_or(0);
   spec.offset = fault.offset.value_or(Number()).low;
+  spec.segment = static_cast<std::uint16_t>(fault.segment.value_or(0));
   return spec;
 }
 
@@ -61,6 +62,8 @@ void take(Evidence& evidence, const wire::FaultEvidence& from, const ClockPair& 
   if ((conditions & kByFunction) != 0 && from.function != wire::kAnyFunction) evidence.function = from.function;
   if (from.stream != wire::kAnyStream && (conditions & kByStream) != 0) evidence.stream = from.stream;
   if (from.sequence != 0) evidence.sequence = from.sequence;
+  if (from.progress != wire::kAnyProgress) evidence.progress = from.progress;
+  if ((conditions & kByProgress) != 0) evidence.waiting = from.waiting;
 }
 
 CardFaults::CardFaults(std::vector<Evidence>& faults, Clock::time_point begin) : faults_(faults), begin_(begin) {}

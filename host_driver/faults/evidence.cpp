@@ -26,6 +26,8 @@ nlohmann::ordered_json to_json(const Evidence& evidence) {
   if (evidence.stream) json["stream"] = *evidence.stream;
   if (evidence.sequence) json["sequence"] = *evidence.sequence;
   if (evidence.hart) json["hart"] = *evidence.hart;
+  if (evidence.progress) json["progress"] = *evidence.progress;
+  if (evidence.waiting) json["waiting"] = *evidence.waiting;
   if (!evidence.note.empty()) json["note"] = evidence.note;
   return json;
 }
@@ -46,6 +48,8 @@ std::string describe(const Evidence& evidence) {
   if (evidence.stream) text += fmt::format(" stream {}", *evidence.stream);
   if (evidence.sequence) text += fmt::format(" sequence {}", *evidence.sequence);
   if (evidence.hart) text += fmt::format(" hart {}", *evidence.hart);
+  if (evidence.progress) text += fmt::format(" progress {}", *evidence.progress);
+  if (evidence.waiting.value_or(0) != 0) text += fmt::format(", {} at the barrier", *evidence.waiting);
   if (!evidence.note.empty()) text += " (" + evidence.note + ")";
   return text;
 }

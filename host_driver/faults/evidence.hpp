@@ -27,7 +27,9 @@ struct Evidence {
   std::optional<std::uint32_t> stream{};
   std::optional<std::uint64_t> sequence{};
   std::optional<std::uint32_t> hart{};
-  std::string note{};  // why it could not be carried out, or where the evidence is from
+  std::optional<std::uint32_t> progress{};  // number of what the kernel was at
+  std::optional<std::uint32_t> waiting{};   // cores of the launch at the barrier
+  std::string note{};                       // why it could not be carried out, or where the evidence is from
 };
 
 bool all_fired(const std::vector<Evidence>& evidence);

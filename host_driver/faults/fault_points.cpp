@@ -27,6 +27,7 @@ struct CardRow {
 };
 
 constexpr std::uint32_t kOfBlock = kByFunction | kByStream | kByOpcode | kBySequence;
+constexpr std::uint32_t kOfPart = kByFunction | kByStream | kBySequence | kByCore;
 
 // What shared/fault.hpp says of each, and which of FaultSpec's conditions the point can know.
 constexpr std::array<CardRow, 13> kCardRows{{
@@ -40,11 +41,9 @@ constexpr std::array<CardRow, 13> kCardRows{{
      kByFunction | kByCommand, 0},
     {Layer::Firmware, wire::FaultPoint::Doorbell, "a doorbell to the host", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FunctionReset, "a function's reset has stopped everything", kByFunction, 0},
-    {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code",
-     kByFunction | kByStream | kBySequence, 0},
-    {Layer::Core, wire::FaultPoint::Kernel, "a slice of a kernel", kByFunction | kByStream | kBySequence, 0},
-    {Layer::Core, wire::FaultPoint::KernelResult, "a part of a launch has ended by itself",
-     kByFunction | kByStream | kBySequence, 0},
+    {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code", kOfPart, 0},
+    {Layer::Core, wire::FaultPoint::Kernel, "a slice of a kernel", kOfPart | kByProgress | kAtSegment, 0},
+    {Layer::Core, wire::FaultPoint::KernelResult, "a part of a launch has ended by itself", kOfPart, 0},
     {Layer::Memory, wire::FaultPoint::Memory, "a transfer or a slice touches the place",
      kByFunction | kAtRegion | kAtOffset, kByFunction | kAtRegion | kAtOffset},
 }};
@@ -57,13 +56,15 @@ ActionRule card_action_rule(wire::FaultAction action) {
     case wire::FaultAction::Corrupt: return {same, "byte that is inverted, modulo what there is", 0, kNoLimit};
     case wire::FaultAction::Slow: return {same, "times as long", 2, 1'000'000};
     case wire::FaultAction::FlipScratchpad: return {same, "bit that is inverted", 0, kNoLimit};
+    case wire::FaultAction::FlipSegment:
+      return {same, "bit that is inverted, modulo those of the segment", 0, kNoLimit, true};
     default: return {same, {}, 0, 0};
   }
 }
 
 std::vector<ActionRule> card_actions(wire::FaultPoint point) {
   std::vector<ActionRule> actions;
-  for (std::uint16_t number = 1; number <= static_cast<std::uint16_t>(wire::FaultAction::Uncorrectable); ++number) {
+  for (std::uint16_t number = 1; number <= static_cast<std::uint16_t>(wire::FaultAction::FlipSegment); ++number) {
     const auto action = static_cast<wire::FaultAction>(number);
     if (wire::makes_sense(point, action)) actions.push_back(card_action_rule(action));
   }

@@ -27,6 +27,9 @@ enum Condition : std::uint32_t {
   kAtRegion = 1u << 5,
   kAtOffset = 1u << 6,
   kAtHart = 1u << 7,
+  kByCore = 1u << 8,
+  kByProgress = 1u << 9,  // and by waiting
+  kAtSegment = 1u << 10,  // of one action: ActionRule::segment
 };
 
 struct ActionRule {
@@ -34,6 +37,7 @@ struct ActionRule {
   std::string_view argument;  // what it means, with its unit; empty: takes none
   std::uint64_t min = 0;
   std::uint64_t max = 0;
+  bool segment = false;  // it needs one
 };
 
 struct PointRule {

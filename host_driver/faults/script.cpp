@@ -44,7 +44,11 @@ std::optional<Refusal> refuse_conditions(const Fault& fault, const PointRule& ru
               {"sequence", trigger.sequence.has_value(), kBySequence},
               {"region", fault.region.has_value(), kAtRegion},
               {"offset", fault.offset.has_value(), kAtOffset},
-              {"hart", fault.hart.has_value(), kAtHart}};
+              {"hart", fault.hart.has_value(), kAtHart},
+              {"core", trigger.core.has_value(), kByCore},
+              {"progress", trigger.progress.has_value(), kByProgress},
+              {"waiting", trigger.waiting.has_value(), kByProgress},
+              {"segment", fault.segment.has_value(), kAtSegment}};
   for (const auto& [member, given, condition] : said) {
     if (given && (rule.conditions & condition) == 0) {
       return Refusal{member, "is not known at the point \"" + std::string(rule.name) + "\""};
@@ -73,6 +77,13 @@ std::optional<Refusal> refuse_trigger(const Trigger& trigger, const PointRule& r
   if (trigger.sequence) {
     if (auto bad = out_of_range("sequence", *trigger.sequence, 1, kLargest)) return bad;
   }
+  if (trigger.core) {
+    if (auto bad = out_of_range("core", *trigger.core, 0, kMaxHarts - 1)) return bad;
+  }
+  if (trigger.progress && *trigger.progress == wire::kAnyProgress) return Refusal{"progress", "is too large"};
+  if (trigger.waiting) {
+    if (auto bad = out_of_range("waiting", *trigger.waiting, 1, kMaxHarts - 1)) return bad;
+  }
   if (trigger.opcode && !opcode_called(rule, opcode_text(rule, *trigger.opcode))) {
     return Refusal{"opcode", "is none that the point \"" + std::string(rule.name) + "\" knows"};
   }
@@ -89,6 +100,13 @@ std::optional<Refusal> refuse_places(const Fault& fault) {
   }
   if (fault.hart) return out_of_range("hart", *fault.hart, 0, kMaxHarts - 1);
   return std::nullopt;
+}
+
+std::optional<Refusal> refuse_segment(const Fault& fault, const ActionRule& action) {
+  const std::string called = " by the action \"" + std::string(name(fault.action)) + "\"";
+  if (fault.segment && !action.segment) return Refusal{"segment", "is not taken" + called};
+  if (!fault.segment && action.segment) return Refusal{"segment", "is needed" + called};
+  return fault.segment ? out_of_range("segment", *fault.segment, 0, wire::kSegments - 1) : std::nullopt;
 }
 
 class Dice {
@@ -133,6 +151,7 @@ std::optional<Refusal> refuse(const Fault& fault) {
       return bad;
     }
   }
+  if (auto bad = refuse_segment(fault, *action)) return bad;
   return refuse_places(fault);
 }
 
@@ -140,7 +159,9 @@ wire::FaultTrigger carried_out(const Trigger& trigger, std::uint64_t not_before)
   return {.function = trigger.function.value_or(wire::kAnyFunction),
           .stream = trigger.stream.value_or(wire::kAnyStream),
           .opcode = trigger.opcode.value_or(wire::kAnyOpcode),
-          .reserved0 = 0,
+          .progress = trigger.progress.value_or(wire::kAnyProgress),
+          .core = trigger.core.value_or(wire::kAnyCore),
+          .waiting = trigger.waiting.value_or(0),
           .sequence = trigger.sequence.value_or(0),
           .first = trigger.first.low,
           .every = trigger.every,

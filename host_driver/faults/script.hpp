@@ -49,6 +49,9 @@ struct Trigger {
   std::optional<std::uint32_t> stream{};
   std::optional<std::uint32_t> opcode{};    // wire::Opcode or wire::AdminCommand, as the point says
   std::optional<std::uint64_t> sequence{};  // from 1
+  std::optional<std::uint32_t> core{};
+  std::optional<std::uint32_t> progress{};  // number of what the kernel is at, or wire::kSomeProgress
+  std::optional<std::uint32_t> waiting{};   // other cores of the launch that wait at the barrier; from 1
   friend bool operator==(const Trigger&, const Trigger&) = default;
 };
 
@@ -60,6 +63,7 @@ struct Fault {
   std::optional<std::uint64_t> region{};  // region_id as the function knows it
   std::optional<Number> offset{};         // bytes
   std::optional<std::uint32_t> hart{};
+  std::optional<std::uint32_t> segment{};  // row of the block's segment table
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 

@@ -18,6 +18,8 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Kind = LineValue::Kind;
 
+constexpr std::string_view kSome = "some";
+
 ErrorInfo bad_script(std::string source, std::string message) {
   return {.layer = Layer::Driver,
           .source = std::move(source),
@@ -75,13 +77,26 @@ const std::string& text(const LineValue& value, std::string_view key) {
   return value.text;
 }
 
+// What a kernel is at: a number, or "some".
+std::uint32_t progress_number(const LineValue& value, std::string_view key) {
+  if (value.kind == Kind::Number) {
+    const std::uint32_t at = small_number(value, key);
+    if (at >= wire::kSomeProgress) refuse_at(value, key, "is too large");
+    return at;
+  }
+  if (value.kind != Kind::Text || value.text != kSome) refuse_at(value, key, "is neither a number nor \"some\"");
+  return wire::kSomeProgress;
+}
+
 template <typename Field, typename Read>
 void read_into(Field& field, const LineValue& from, std::string_view key, Read read) {
   if (const LineValue* value = from.member(key)) field = read(*value, key);
 }
 
 Trigger read_trigger(const LineValue& from, const PointRule& rule) {
-  object(from, "trigger", {"first", "every", "shots", "not_before_us", "function", "stream", "opcode", "sequence"});
+  object(from, "trigger",
+         {"first", "every", "shots", "not_before_us", "function", "stream", "opcode", "sequence", "core", "progress",
+          "waiting"});
   Trigger trigger;
   read_into(trigger.first, from, "first", drawn_number);
   read_into(trigger.every, from, "every", number);
@@ -89,6 +104,9 @@ Trigger read_trigger(const LineValue& from, const PointRule& rule) {
   read_into(trigger.not_before_us, from, "not_before_us", drawn_number);
   read_into(trigger.stream, from, "stream", small_number);
   read_into(trigger.sequence, from, "sequence", number);
+  read_into(trigger.core, from, "core", small_number);
+  read_into(trigger.progress, from, "progress", progress_number);
+  read_into(trigger.waiting, from, "waiting", small_number);
   read_into(trigger.function, from, "function", [](const LineValue& value, std::string_view key) {
     const auto target = function_called(text(value, key));
     if (!target) refuse_at(value, key, "is no function: there are \"M\", \"PF\" and \"VF1\" to \"VF16\"");
@@ -118,15 +136,15 @@ const PointRule& read_point(const LineValue& from) {
 
 // The line of the member at fault; a member that is missing is missing from the fault.
 std::size_t line_of(const LineValue& fault, std::string_view member) {
+  static constexpr std::string_view kOfFault[] = {"region", "offset", "hart", "segment"};
   if (const LineValue* value = fault.member(member)) return value->line;
   const LineValue* trigger = fault.member("trigger");
   if (const LineValue* value = trigger != nullptr ? trigger->member(member) : nullptr) return value->line;
-  return trigger != nullptr && member != "region" && member != "offset" && member != "hart" ? trigger->line
-                                                                                            : fault.line;
+  return trigger != nullptr && std::ranges::find(kOfFault, member) == std::end(kOfFault) ? trigger->line : fault.line;
 }
 
 Fault read_fault(const LineValue& from) {
-  object(from, "faults", {"layer", "point", "action", "argument", "trigger", "region", "offset", "hart"});
+  object(from, "faults", {"layer", "point", "action", "argument", "trigger", "region", "offset", "hart", "segment"});
   const PointRule& rule = read_point(from);
   Fault fault;
   fault.point = rule.point;
@@ -139,6 +157,7 @@ Fault read_fault(const LineValue& from) {
   read_into(fault.region, from, "region", number);
   read_into(fault.offset, from, "offset", drawn_number);
   read_into(fault.hart, from, "hart", small_number);
+  read_into(fault.segment, from, "segment", small_number);
   if (const auto bad = refuse(fault)) {
     throw LineError{line_of(from, bad->member), in_quotes(bad->member) + " " + bad->what};
   }
@@ -181,6 +200,13 @@ OrderedJson to_json(const Trigger& trigger, const PointRule& rule) {
   if (trigger.stream) json["stream"] = *trigger.stream;
   if (trigger.opcode) json["opcode"] = opcode_text(rule, *trigger.opcode);
   if (trigger.sequence) json["sequence"] = *trigger.sequence;
+  if (trigger.core) json["core"] = *trigger.core;
+  if (trigger.progress == wire::kSomeProgress) {
+    json["progress"] = kSome;
+  } else if (trigger.progress) {
+    json["progress"] = *trigger.progress;
+  }
+  if (trigger.waiting) json["waiting"] = *trigger.waiting;
   return json;
 }
 
@@ -195,6 +221,7 @@ OrderedJson to_json(const Fault& fault) {
   if (fault.region) json["region"] = *fault.region;
   if (fault.offset) json["offset"] = to_json(*fault.offset);
   if (fault.hart) json["hart"] = *fault.hart;
+  if (fault.segment) json["segment"] = *fault.segment;
   return json;
 }
 

@@ -16,8 +16,8 @@
 //   }
 //
 // Members: layer, point, action; argument where the action takes one; trigger {first, every, shots, not_before_us,
-// function, stream, opcode, sequence}; region, offset, hart. What has a default may be left out. first, not_before_us,
-// argument and offset may be {"random": [low, high]}: the seed decides.
+// function, stream, opcode, sequence, core, progress, waiting}; region, offset, hart, segment. What has a default may
+// be left out. first, not_before_us, argument and offset may be {"random": [low, high]}: the seed decides.
 #pragma once
 
 #include <filesystem>

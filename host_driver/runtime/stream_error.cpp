@@ -199,6 +199,13 @@ std::string wait_text(const StreamFailure& f) {
   return text + (granted ? ", and streams of others" : ", each waits for the next, the last for the first");
 }
 
+// Cores that waited for the one that failed.
+std::string waiting_text(const wire::FaultRecord& fault) {
+  if (fault.waiting == 0) return {};
+  return " while " + std::to_string(fault.waiting) + (fault.waiting == 1 ? " core" : " cores") +
+         " of the launch waited at the barrier";
+}
+
 std::string fault_text(const StreamFailure& f) {
   if (f.status == wire::Status::EventFailed || f.status == wire::Status::EventDeadlock) return wait_text(f);
   if (f.fault.access == wire::FaultAccess::None && f.symbol.empty()) return {};
@@ -214,6 +221,7 @@ std::string fault_text(const StreamFailure& f) {
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
+  text += waiting_text(f.fault);
   if (!f.operation.empty()) text += ", in " + f.operation;
   if (f.status == wire::Status::KernelStatus && !f.refusal.empty()) {
     text += ": the engine refused " + f.refusal;

@@ -105,12 +105,6 @@ void note_unit_use(HartLocal& hart, Context& context) {
   }
 }
 
-// What the kernel says that it is at.
-std::uint64_t progress_of(const Context& context) {
-  const std::uint64_t value = context.integer[kS11];
-  return wire::is_progress(value) ? value : 0;
-}
-
 // The usual end, of which trap.S saved nothing else.
 Stop exit_stop(HartLocal& hart, Context& context) {
   riscv::forget_units(hart, context);
@@ -127,7 +121,7 @@ Stop call_stop(const HartLocal& hart, Context& context) {
   switch (static_cast<wire::KernelCall>(context.integer[kA7])) {
     case wire::KernelCall::Barrier:
       stop.reason = StopReason::Barrier;
-      stop.argument = progress_of(context);
+      stop.argument = progress(context);
       break;
     case wire::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
     case wire::KernelCall::Claim: stop.reason = StopReason::Claim; break;
@@ -143,7 +137,7 @@ Stop call_stop(const HartLocal& hart, Context& context) {
 Stop fault_stop(const HartLocal& hart, const Context& context) {
   Stop stop{};
   stop.reason = StopReason::Fault;
-  stop.argument = progress_of(context);
+  stop.argument = progress(context);
   stop.address = hart.value;
   stop.pc = context.integer[kPc];
   const auto is = [&](wire::Status status, Access access) {
@@ -176,13 +170,19 @@ Stop trap_stop(const HartLocal& hart, Context& context) {
   const bool timer = (hart.cause & ~riscv::kCauseInterrupt) == 7;
   if (!timer) riscv::imsic_claim_all();
   stop.reason = timer ? StopReason::Timer : StopReason::Interrupted;
-  stop.argument = progress_of(context);  // the slice that spends the last of the budget may end with either
+  stop.argument = progress(context);  // the slice that spends the last of the budget may end with either
   return stop;
 }
 
 }  // namespace
 
 bool contexts_supported() { return true; }
+
+// Registers of one that has not been entered are what the last kernel left.
+std::uint64_t progress(const Context& context) {
+  const std::uint64_t value = context.integer[kS11];
+  return wire::is_progress(value) && (context.integer[kFlags] & CTX_FRESH) == 0 ? value : 0;
+}
 
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer[kSp] = stack_end;

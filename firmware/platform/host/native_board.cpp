@@ -23,6 +23,7 @@
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/crc32c.hpp"
+#include "shared/kernel_abi.hpp"
 #include "shared/units.hpp"
 
 namespace native {
@@ -309,6 +310,10 @@ void log(const char*) {}
 bool contexts_supported() { return static_cast<bool>(the_state->options.kernel); }
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer = {root, entry, stack_end, argument};
+}
+// integer[38]: what a played kernel sets.
+std::uint64_t progress(const Context& context) {
+  return wire::is_progress(context.integer[38]) ? context.integer[38] : 0;
 }
 void plant(PhysicalAddress) {}
 // integer[39]: 0, or 1 more than what was planted. The context plays it until it is started again.

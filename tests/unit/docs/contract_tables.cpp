@@ -219,6 +219,7 @@ void add_completion(Builder& builder) {
   FIELD(Completion, block);
   STRUCT(FaultRecord);
   FIELD(FaultRecord, access);
+  FIELD(FaultRecord, waiting);
   FIELD(FaultRecord, core);
   FIELD(FaultRecord, region_ordinal);
   FIELD(FaultRecord, offset);
@@ -252,6 +253,9 @@ void add_faults(Builder& builder) {
   FIELD(FaultTrigger, function);
   FIELD(FaultTrigger, stream);
   FIELD(FaultTrigger, opcode);
+  FIELD(FaultTrigger, progress);
+  FIELD(FaultTrigger, core);
+  FIELD(FaultTrigger, waiting);
   FIELD(FaultTrigger, sequence);
   FIELD(FaultTrigger, first);
   FIELD(FaultTrigger, every);
@@ -261,6 +265,7 @@ void add_faults(Builder& builder) {
   FIELD(FaultSpec, operation);
   FIELD(FaultSpec, point);
   FIELD(FaultSpec, action);
+  FIELD(FaultSpec, segment);
   FIELD(FaultSpec, fault);
   FIELD(FaultSpec, trigger);
   FIELD(FaultSpec, argument);
@@ -276,6 +281,8 @@ void add_faults(Builder& builder) {
   FIELD(FaultEvidence, sequence);
   FIELD(FaultEvidence, hart);
   FIELD(FaultEvidence, armed);
+  FIELD(FaultEvidence, progress);
+  FIELD(FaultEvidence, waiting);
   STRUCT(FatalRecord);
   FIELD(FatalRecord, magic);
   FIELD(FatalRecord, version);

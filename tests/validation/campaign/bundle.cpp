@@ -24,11 +24,18 @@ json fault_json(const ArmedFault& armed) {
   if (spec.trigger.function != wire::kAnyFunction) text["function"] = spec.trigger.function;
   if (spec.trigger.stream != wire::kAnyStream) text["stream"] = spec.trigger.stream;
   if (spec.trigger.opcode != wire::kAnyOpcode) text["opcode"] = spec.trigger.opcode;
+  if (spec.trigger.core != wire::kAnyCore) text["core"] = spec.trigger.core;
+  if (spec.trigger.progress != wire::kAnyProgress) text["progress"] = spec.trigger.progress;
+  if (spec.trigger.waiting != 0) text["waiting"] = spec.trigger.waiting;
+  if (spec.action == wire::FaultAction::FlipSegment) text["segment"] = spec.segment;
   if (armed.asked) {
     text["evidence"] = {{"counted", armed.evidence.counted},
                         {"fired", armed.evidence.fired},
                         {"first_time", armed.evidence.first_time},
-                        {"last_time", armed.evidence.last_time}};
+                        {"last_time", armed.evidence.last_time},
+                        {"hart", armed.evidence.hart},
+                        {"progress", armed.evidence.progress},
+                        {"waiting", armed.evidence.waiting}};
   }
   return text;
 }

@@ -2,6 +2,7 @@
 #include "tests/validation/campaign/engine_tenant.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <span>
 
 #include "host_driver/ops/elements.hpp"
@@ -45,6 +46,14 @@ std::unique_ptr<svp::Context> open_context(ScenarioContext& context, unsigned fu
   svp::ContextOptions options;
   options.function = function;
   return svp::Context::open(context.fixture().card(), options);
+}
+
+bool names_element(const std::string& text, const ops::Difference& difference) {
+  std::string index;
+  for (const std::int64_t i : difference.element) index += (index.empty() ? "[" : ",") + std::to_string(i);
+  char values[80];
+  std::snprintf(values, sizeof values, "] is %.9g, not %.9g;", difference.got, difference.expected);
+  return !index.empty() && text.contains("element " + index + values);
 }
 
 LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream) {

@@ -37,6 +37,8 @@ struct LaunchEnd {
 
   bool ok() const { return error.empty(); }
 };
+// Whether a text names the element and both values, as ops::describe() does.
+bool names_element(const std::string& text, const ops::Difference& difference);
 // Waits for the stream, for no longer than the scenario's bound. What is under way then goes on: its outcome is OK, and
 // its error says so.
 LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream);

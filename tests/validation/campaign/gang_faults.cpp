@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F46: one core of a launch traps or stops while the other one waits for it at a barrier of the engine.
+#include <iterator>
 #include <string>
 
 #include "shared/kernel_abi.hpp"
@@ -16,14 +17,13 @@ using wire::FaultPoint;
 using wire::Outcome;
 using wire::Status;
 
-// Six slices or more each, three on each core: none is at its end when the fault fires.
-constexpr std::uint32_t kIterations = 20;
-// Slices of the launch before the fault. By then each core executes an operation.
-constexpr std::uint64_t kLeastSlices = 12, kMoreSlices = 40;
+// Each core begins a slice behind each barrier, so that each operation is met in every iteration but the last.
+constexpr std::uint32_t kIterations = 40;
+constexpr std::uint64_t kFirstIterations = 8;
+constexpr std::uint32_t kMet[] = {loop_program::kAdd, loop_program::kCopy, loop_program::kSub};
 constexpr std::uint64_t kGangBudget = 100;
-constexpr std::uint64_t kMostTries = 3;
-// One for each fault and try: what has failed stays poisoned until the end.
-enum GangStream : std::size_t { kTraps, kEndless = kTraps + kMostTries, kHeld = kEndless + kMostTries, kBeside };
+// What has failed stays poisoned until the end.
+enum GangStream : std::size_t { kTraps, kEndless, kHeld, kBeside };
 static_assert(kBeside < ProgramTenant::kStreams);
 
 class Gang {
@@ -32,7 +32,7 @@ class Gang {
       : context_(context),
         function_(function),
         name_(function_name(function) + "/"),
-        tenant_(context, function, kIterations, context.random()) {}
+        tenant_(context, function, loop_program::make(kIterations), context.random()) {}
 
   // A core traps: by an instruction, or by an access.
   void trap() {
@@ -47,14 +47,15 @@ class Gang {
 
   // The same, and meanwhile others use that core: a launch of this function, and `other`.
   void go_on_beside(OperationTenant& other) {
-    const auto fault = arm(FaultAction::Hang);
+    const Armed armed = arm(FaultAction::Hang);
     tenant_.start(kHeld, kBothCores, kManySlices);
-    context_.fired(wait_until_fired(fault), "a core of " + name_ + " has stopped");
+    context_.fired(wait_until_fired(armed.fault), "a core of " + name_ + " has stopped");
+    judge_place("held", armed);
     const std::string same = tenant_.wrong(kBeside, kBothCores);
     context_.contained(name_ + "another launch", same.empty(), same.empty() ? "another launch is right" : same);
     const std::string beside = other.wrong(kBothCores);
     context_.contained(name_ + "another tenant", beside.empty(), beside.empty() ? "another tenant's, too" : beside);
-    context_.disarm(fault);
+    context_.disarm(armed.fault);
   }
 
   // The launch that is held first: others may wait for it.
@@ -68,15 +69,20 @@ class Gang {
   }
 
  private:
-  struct Met {
-    LaunchEnd end;
-    wire::FaultEvidence evidence;
+  struct Armed {
+    ScenarioContext::Fault fault;
+    std::uint32_t core = 0;
+    std::uint32_t operation = 0;
   };
 
-  ScenarioContext::Fault arm(FaultAction action, std::uint64_t least = kLeastSlices) {
+  // At the beginning of a slice of one core that is at this operation, while the other one waits at the barrier.
+  Armed arm(FaultAction action) {
     auto spec = fault_at(function_, FaultPoint::Kernel, action);
-    spec.trigger.first = least + context_.random()() % kMoreSlices;
-    return context_.arm(spec);
+    spec.trigger.core = static_cast<std::uint32_t>(context_.random()() % 2);
+    spec.trigger.progress = kMet[context_.random()() % std::size(kMet)];
+    spec.trigger.waiting = 1;
+    spec.trigger.first = 1 + context_.random()() % kFirstIterations;
+    return {context_.arm(spec), spec.trigger.core, spec.trigger.progress};
   }
 
   bool wait_until_fired(ScenarioContext::Fault fault) {
@@ -87,35 +93,35 @@ class Gang {
     return true;
   }
 
-  // A doorbell ends a slice of core 0, so that many may be over before it has begun with the first operation. Then the
-  // fault comes later.
-  Met meet(GangStream stream, FaultAction action, std::uint64_t budget) {
-    for (std::uint64_t tries = 1;; ++tries) {  // bounded: at most kMostTries launches
-      const auto fault = arm(action, tries * kLeastSlices);
-      Met met{.end = tenant_.launch(stream + tries - 1, kBothCores, budget), .evidence = context_.evidence(fault)};
-      const StreamFailure& failure = met.end.failure;
-      if (failure.outcome != Outcome::Ok && failure.fault.argument == 0 && tries < kMostTries) {
-        context_.disarm(fault);
-        continue;
-      }
-      context_.fired(fault);
-      context_.disarm(fault);
-      return met;
-    }
+  // By the evidence: where the fault fired, and that the other core waited then.
+  void judge_place(const std::string& what, const Armed& armed) {
+    const wire::FaultEvidence evidence = context_.evidence(armed.fault);
+    const std::string text = "core " + std::to_string(evidence.hart) + " at " + std::to_string(evidence.progress) +
+                             ", " + std::to_string(evidence.waiting) + " at the barrier";
+    context_.claim(Proof::Detected, name_ + what + "/place",
+                   evidence.hart == armed.core && evidence.progress == armed.operation, text);
+    context_.claim(Proof::Detected, name_ + what + "/barrier", evidence.waiting == 1, text);
   }
 
-  void end_by(const char* what, GangStream stream, FaultAction action, std::uint64_t budget, Outcome outcome,
+  void end_by(const std::string& what, GangStream stream, FaultAction action, std::uint64_t budget, Outcome outcome,
               Status status) {
-    const auto [end, evidence] = meet(stream, action, budget);
+    const Armed armed = arm(action);
+    const LaunchEnd end = tenant_.launch(stream, kBothCores, budget);
+    context_.fired(armed.fault);
     const StreamFailure& failure = end.failure;
     const std::string text = end.ok() ? "the launch ended OK" : end.error;
     context_.detected(name_ + what, failure.outcome == outcome && failure.status == status, text);
-    const std::string core = ", core " + std::to_string(evidence.hart);
-    context_.claim(Proof::Detected, name_ + what + "/core", failure.fault.core == evidence.hart && text.contains(core),
+    judge_place(what, armed);
+    context_.disarm(armed.fault);
+    const std::string core = ", core " + std::to_string(armed.core);
+    context_.claim(Proof::Detected, name_ + what + "/core", failure.fault.core == armed.core && text.contains(core),
                    text);
-    const std::uint32_t number = wire::number_of_progress(failure.fault.argument);
     context_.claim(Proof::Detected, name_ + what + "/operation",
-                   wire::is_progress(failure.fault.argument) && text.contains("in " + loop_program::text_of(number)),
+                   failure.fault.argument == wire::to_progress(armed.operation) &&
+                       text.contains("in " + loop_program::text_of(armed.operation)),
+                   text);
+    context_.claim(Proof::Detected, name_ + what + "/waiting",
+                   failure.fault.waiting == 1 && text.contains("while 1 core of the launch waited at the barrier"),
                    text);
   }
 

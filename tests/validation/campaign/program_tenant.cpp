@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/program/golden/golden.hpp"
@@ -38,12 +39,26 @@ void add_operation(test::ProgramBuilder& builder, form::Opcode opcode, std::init
   builder.add(operation);
 }
 
-std::vector<std::byte> program_bytes(std::uint32_t iterations) {
+constexpr std::uint64_t kPoolBytes = 2 * kLoopBytes;
+
+test::ProgramBuilder builder_of_three() {
   test::ProgramBuilder builder;
   builder.add_argument(kLoopBytes, form::Access::Read);
   builder.add_argument(kLoopBytes, form::Access::Read);
   builder.add_argument(kLoopBytes, form::Access::Write);
-  builder.pool_bytes = 2 * kLoopBytes;
+  builder.pool_bytes = kPoolBytes;
+  return builder;
+}
+
+std::vector<std::byte> with_lines(test::ProgramBuilder builder) {
+  for (std::uint32_t i = 0; i < builder.operations().size(); ++i) {
+    builder.operations()[i].source_line = loop_program::line_of(i);
+  }
+  return builder.build();
+}
+
+std::vector<std::byte> loop_bytes(std::uint32_t iterations) {
+  test::ProgramBuilder builder = builder_of_three();
   const form::Operand a = operand_at(form::Base::Argument, 0, 0, false),
                       b = operand_at(form::Base::Argument, 1, 0, false);
   const form::Operand sum = operand_at(form::Base::Pool, 0, 0, false),
@@ -55,10 +70,21 @@ std::vector<std::byte> program_bytes(std::uint32_t iterations) {
   builder.end_loop();
   add_operation(builder, form::Opcode::Sub, {turned, b, operand_at(form::Base::Argument, 2, 0, false)});
   builder.end_loop();
-  for (std::uint32_t i = 0; i < builder.operations().size(); ++i) {
-    builder.operations()[i].source_line = loop_program::line_of(i);
-  }
-  return builder.build();
+  return with_lines(std::move(builder));
+}
+
+std::vector<std::byte> workspace_bytes(form::Base base, std::uint32_t iterations) {
+  test::ProgramBuilder builder = builder_of_three();
+  builder.slices = 1;
+  builder.scratchpad_bytes = kLoopBytes;
+  const form::Operand a = operand_at(form::Base::Argument, 0, 0, false),
+                      b = operand_at(form::Base::Argument, 1, 0, false), sum = operand_at(base, 0, 0, false);
+  add_operation(builder, form::Opcode::Add, {a, b, sum});
+  builder.begin_loop(iterations);
+  add_operation(builder, form::Opcode::Copy, {a, operand_at(form::Base::Pool, 0, kLoopBytes, false)});
+  builder.end_loop();
+  add_operation(builder, form::Opcode::Copy, {sum, operand_at(form::Base::Argument, 2, 0, false)});
+  return with_lines(std::move(builder));
 }
 
 std::vector<std::byte> random_numbers(std::mt19937_64& random) {
@@ -88,15 +114,23 @@ std::string loop_program::text_of(std::uint32_t number) {
          ") (line " + std::to_string(line_of(number)) + " of its source)";
 }
 
-ProgramTenant::ProgramTenant(ScenarioContext& context, unsigned function, std::uint32_t iterations,
+TenantProgram loop_program::make(std::uint32_t iterations) { return {loop_bytes(iterations), loop_bytes(1)}; }
+
+std::uint64_t workspace_program::sum_offset(form::Base base) { return base == form::Base::Pool ? 0 : kPoolBytes; }
+
+TenantProgram workspace_program::make(form::Base base, std::uint32_t iterations) {
+  return {workspace_bytes(base, iterations), workspace_bytes(base, 1)};
+}
+
+ProgramTenant::ProgramTenant(ScenarioContext& context, unsigned function, const TenantProgram& program,
                              std::mt19937_64& random)
     : context_(context), program_(open_context(context, function)) {
-  plan_.add(Job(std::make_shared<const DeviceProgram>("loops", program_bytes(iterations)), program_->engine()));
+  plan_.add(Job(std::make_shared<const DeviceProgram>("loops", program.bytes), program_->engine()));
   program_->load(plan_);
   for (Bytes& bytes : before_) bytes = random_numbers(random);
   golden_ = before_;
   const std::vector<std::span<std::byte>> arguments(golden_.begin(), golden_.end());
-  svp::program::golden::run(program_bytes(1), arguments);
+  svp::program::golden::run(program.once, arguments);
   for (FlexStream*& stream : streams_) stream = &program_->runtime().next_stream(StreamPriority::Low);
   for (auto& places : memory_) {
     for (AllocationIndex& place : places) place = program_->runtime().allocator().allocate(kLoopBytes);
@@ -135,19 +169,31 @@ ops::Comparison ProgramTenant::compare(std::size_t stream) {
   return ops::compare(numbers_of(from_card(stream, kResult)), numbers_of(golden_[kResult]));
 }
 
-std::string ProgramTenant::difference(std::size_t stream) {
+ops::Comparison ProgramTenant::with_inverted_bit(std::uint64_t bit) const {
+  Bytes inverted = golden_[kResult];
+  inverted[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+  return ops::compare(numbers_of(inverted), numbers_of(golden_[kResult]));
+}
+
+std::string ProgramTenant::difference_besides(std::size_t stream, std::uint64_t bit) {
+  std::array<Bytes, kArguments> expected = golden_;
+  expected[kResult][bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+  return difference(stream, expected);
+}
+
+std::string ProgramTenant::difference(std::size_t stream, const std::array<Bytes, kArguments>& expected) {
   for (std::size_t i = 0; i < kArguments; ++i) {
     const Bytes bytes = from_card(stream, i);
-    if (bytes == golden_[i]) continue;
+    if (bytes == expected[i]) continue;
     return "argument " + std::to_string(i) + ": " +
-           ops::describe(ops::compare(numbers_of(bytes), numbers_of(golden_[i])));
+           ops::describe(ops::compare(numbers_of(bytes), numbers_of(expected[i])));
   }
   return {};
 }
 
 std::string ProgramTenant::wrong(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices) {
   const LaunchEnd end = launch(stream, cores, budget_slices);
-  return end.ok() ? difference(stream) : end.error;
+  return end.ok() ? difference(stream, golden_) : end.error;
 }
 
 }  // namespace svp::campaign

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant that launches a device program with loops, long enough to meet a fault in its middle, on several streams.
+// Tenants that launch a device program with loops, long enough to meet a fault in its middle, on several streams.
 #pragma once
 
 #include <array>
@@ -15,6 +15,12 @@
 
 namespace svp::campaign {
 
+// A program of a tenant: with many iterations, and with one, of which the result is the same.
+struct TenantProgram {
+  std::vector<std::byte> bytes;
+  std::vector<std::byte> once;
+};
+
 // operation  0 begin of the loop
 //            1   begin of a loop of one iteration
 //            2     Add: first and second argument to the pool
@@ -29,14 +35,29 @@ inline constexpr std::uint32_t kInnerLoop = 1, kAdd = 2, kCopy = 3, kSub = 5, kE
 constexpr std::uint32_t line_of(std::uint32_t number) { return 100 + number; }
 // "operation 2 (Add) (line 102 of its source)".
 std::string text_of(std::uint32_t number);
+TenantProgram make(std::uint32_t iterations);
 }  // namespace loop_program
+
+// operation  0 Add: first and second argument to the workspace
+//            1 begin of the loop
+//            2   Copy: the first argument to another part of the pool
+//            3 end of it
+//            4 Copy: from the workspace to the third argument
+namespace workspace_program {
+inline constexpr std::uint32_t kBetween = 2;  // while it is executed, all cores have written, and none has read
+// Of a launch's control block: behind the program and its arguments.
+inline constexpr std::uint16_t kWorkspaceSegment = 4;
+// Where in the workspace the sum is, by `base`: in the pool, or in the scratchpad of a slice.
+std::uint64_t sum_offset(wire::program::Base base);
+TenantProgram make(wire::program::Base base, std::uint32_t iterations);
+}  // namespace workspace_program
 
 class ProgramTenant {
  public:
-  static constexpr std::size_t kStreams = 8;
+  static constexpr std::size_t kStreams = 4;
 
   // Throws svp::Error.
-  ProgramTenant(ScenarioContext& context, unsigned function, std::uint32_t iterations, std::mt19937_64& random);
+  ProgramTenant(ScenarioContext& context, unsigned function, const TenantProgram& program, std::mt19937_64& random);
 
   // Brings the arguments to the card and launches. Does not wait. Without a budget the card's own.
   void start(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
@@ -47,6 +68,11 @@ class ProgramTenant {
   void reset(std::size_t stream) { streams_[stream]->Reset(); }
   // The result of a launch that ended OK.
   ops::Comparison compare(std::size_t stream);
+  // What compare() finds when the bit of the result is inverted, and nothing else is wrong.
+  ops::Comparison with_inverted_bit(std::uint64_t bit) const;
+  // Empty: the result has this bit inverted, and each other bit of the arguments is the golden model's.
+  std::string difference_besides(std::size_t stream, std::uint64_t bit);
+  std::uint64_t result_bits() const { return golden_[kResult].size() * 8; }
   // Empty: a launch that ends OK, and each byte of its arguments is the golden model's.
   std::string wrong(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
 
@@ -55,7 +81,7 @@ class ProgramTenant {
   static constexpr std::size_t kArguments = 3, kResult = 2;
 
   Bytes from_card(std::size_t stream, std::size_t argument);
-  std::string difference(std::size_t stream);
+  std::string difference(std::size_t stream, const std::array<Bytes, kArguments>& expected);
 
   ScenarioContext& context_;
   std::unique_ptr<svp::Context> program_;

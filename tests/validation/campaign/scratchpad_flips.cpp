@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // F47: a bit of a core's scratchpad is inverted while the engine executes a program. The engine keeps its checked
-// copies of the header, the arguments and the operations there, and uses them without another check.
+// copies of the header, the arguments and the operations there, and uses them without another check. Then a bit of the
+// program's workspace in device memory (workspace_flips.cpp).
 #include <cstddef>
 #include <string>
 
 #include "firmware/kernels/engine/execution.hpp"
 #include "tests/validation/campaign/program_tenant.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
+#include "tests/validation/campaign/workspace_flips.hpp"
 
 namespace svp::campaign {
 
@@ -19,12 +21,11 @@ using wire::Outcome;
 using wire::Status;
 
 // Several times as long as the slices before the flip. The core is not the one of the card's own loop, whose slices
-// doorbells end.
+// doorbells end. Slices count once the engine has begun with an operation: it has copied that one and all before it.
 constexpr std::uint32_t kFlippedIterations = 200;
-constexpr std::uint64_t kFirstFlip = 6, kLaterFlips = 6;
+constexpr std::uint64_t kLaterFlips = 6;
 constexpr std::uint64_t kFlippedCore = 2;
 constexpr std::uint64_t kFlippedBudget = 200;  // slices: more than the program takes
-constexpr std::uint64_t kFlipTries = 3;
 constexpr int kRandomFlips = 3;
 
 constexpr std::uint64_t bit_of(std::size_t byte, unsigned bit) { return byte * 8 + bit; }
@@ -63,9 +64,7 @@ std::uint64_t random_bit(std::mt19937_64& random) {
 struct Flipped {
   LaunchEnd end;
   ops::Comparison result{};  // of a launch that ended OK
-  bool fired = false;
 
-  bool effect() const { return !end.ok() || !result.equal(); }
   std::string text() const { return end.ok() ? ops::describe(result) : end.error; }
 };
 
@@ -75,7 +74,7 @@ class Flips {
       : context_(context),
         function_(function),
         name_(function_name(function) + "/"),
-        tenant_(context, function, kFlippedIterations, context.random()) {}
+        tenant_(context, function, loop_program::make(kFlippedIterations), context.random()) {}
 
   void opcodes() {
     const Flipped wrong = flip(kAnotherOpcode);
@@ -110,37 +109,29 @@ class Flips {
     context_.recovered(name_ + "rerun", wrong.empty(), wrong.empty() ? "right when launched again" : wrong);
   }
 
-  // Right, found by the comparison, or typed: each launch ends.
+  // Right, found by the comparison, or typed: the launch ends. What the engine writes by a flipped address may be its
+  // own program, so that this is the last of the runtime's launches.
   void anywhere() {
-    for (int i = 0; i < kRandomFlips; ++i) {
-      const std::uint64_t bit = random_bit(context_.random());
-      const Flipped flipped = once(bit, 1);
-      const bool typed = flipped.end.ok() || flipped.end.failure.outcome != Outcome::Ok;
-      context_.claim(Proof::Detected, name_ + "any bit", typed, "bit " + std::to_string(bit) + ": " + flipped.text());
-      context_.fired(flipped.fired, "bit " + std::to_string(bit) + " inverted");
-      recover_stream();
-    }
+    const std::uint64_t bit = random_bit(context_.random());
+    const Flipped flipped = flip(bit);
+    const bool typed = flipped.end.ok() || flipped.end.failure.outcome != Outcome::Ok;
+    context_.claim(Proof::Detected, name_ + "any bit", typed, "bit " + std::to_string(bit) + ": " + flipped.text());
   }
 
  private:
-  // Where the flip came before the operation was copied to the scratchpad, again and later.
   Flipped flip(std::uint64_t bit) {
-    Flipped flipped;
-    for (std::uint64_t tries = 1; tries <= kFlipTries && !flipped.effect(); ++tries) flipped = once(bit, tries);
-    context_.fired(flipped.fired, "bit " + std::to_string(bit) + " inverted");
-    recover_stream();
-    return flipped;
-  }
-
-  Flipped once(std::uint64_t bit, std::uint64_t times) {
     auto spec = fault_at(function_, FaultPoint::Kernel, FaultAction::FlipScratchpad);
     spec.argument = bit;
-    spec.trigger.first = times * kFirstFlip + context_.random()() % kLaterFlips;
+    spec.trigger.progress = wire::kSomeProgress;
+    spec.trigger.first = 1 + context_.random()() % kLaterFlips;
     const auto fault = context_.arm(spec);
     Flipped flipped{.end = tenant_.launch(0, kFlippedCore, kFlippedBudget)};
     if (flipped.end.ok()) flipped.result = tenant_.compare(0);
-    flipped.fired = context_.evidence(fault).fired == 1;
+    const wire::FaultEvidence evidence = context_.evidence(fault);
+    context_.fired(evidence.fired == 1, "bit " + std::to_string(bit) + ": slice " + std::to_string(spec.trigger.first) +
+                                            " of " + std::to_string(evidence.counted));
     context_.disarm(fault);
+    recover_stream();
     return flipped;
   }
 
@@ -174,11 +165,12 @@ void scratchpad_bit_flips(ScenarioContext& context) {
       flips.address();
       flips.loop();
       flips.run_again();
-      flips.anywhere();
-      check_other(context, function_name(function) + "/", other);
     }
-    // What the engine wrote by a flipped address may have been its own program: another runtime has its own.
-    ProgramTenant next(context, function, kFlippedIterations, context.random());
+    for (int i = 0; i < kRandomFlips; ++i) Flips(context, function).anywhere();
+    check_other(context, function_name(function) + "/", other);
+    flip_workspace(context, function);
+    check_other(context, function_name(function) + "/workspace/", other);
+    ProgramTenant next(context, function, loop_program::make(kFlippedIterations), context.random());
     const std::string wrong = next.wrong(0, kFlippedCore, kFlippedBudget);
     context.recovered(function_name(function) + "/next runtime", wrong.empty(),
                       wrong.empty() ? "the function's next runtime is right" : wrong);

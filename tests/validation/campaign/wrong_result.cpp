@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F45: the result of an operation of the engine is silently wrong. Done to a virtual function and to the physical one,
 // and VF3 computes beside it.
-#include <cstdio>
 #include <string>
 
 #include "tests/validation/campaign/engine_tenant.hpp"
@@ -13,15 +12,6 @@ namespace {
 
 using wire::FaultAction;
 using wire::FaultPoint;
-
-// Whether a text names the element and both values.
-bool names(const std::string& text, const ops::Difference& difference) {
-  std::string index;
-  for (const std::int64_t i : difference.element) index += (index.empty() ? "[" : ",") + std::to_string(i);
-  char values[80];
-  std::snprintf(values, sizeof values, "] is %.9g, not %.9g;", difference.got, difference.expected);
-  return !index.empty() && text.contains("element " + index + values);
-}
 
 // Each launch of `function` has one byte of its result inverted when its last core has ended.
 void invert_a_byte(ScenarioContext& context, unsigned function, OperationTenant& other) {
@@ -45,7 +35,7 @@ void invert_a_byte(ScenarioContext& context, unsigned function, OperationTenant&
   const ops::Comparison expected = tenant.with_inverted_byte(at);
   context.detected(name + "comparison", !seen.equal(), tenant.name() + ": " + text);
   const ops::Difference element = expected.first.value_or(ops::Difference{});
-  context.claim(Proof::Detected, name + "element", names(text, element), text);
+  context.claim(Proof::Detected, name + "element", names_element(text, element), text);
   context.contained(name + "another tenant", beside.empty(),
                     beside.empty() ? other.name() + " of another tenant is right" : beside);
   const std::string again = tenant.wrong(cores);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "firmware/core/launch_limits.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/platform/host/native_board.hpp"
 
@@ -29,6 +30,8 @@ FaultSpec spec(FaultPoint point, FaultAction action) {
   s.trigger.function = wire::kAnyFunction;
   s.trigger.stream = wire::kAnyStream;
   s.trigger.opcode = wire::kAnyOpcode;
+  s.trigger.progress = wire::kAnyProgress;
+  s.trigger.core = wire::kAnyCore;
   s.trigger.first = 1;
   return s;
 }
@@ -152,6 +155,117 @@ TEST_F(Faults, AMemoryFaultFiresWhereItsPlaceIsTouched) {
   EXPECT_TRUE(touch(0, 1 << 20));
 }
 
+TEST_F(Faults, CoreAndProgressSayWhichSlicesCount) {
+  const struct {
+    std::uint32_t core, progress;
+    std::vector<bool> fires;  // at core 0 without progress, core 0 at 3, core 1 at 3, core 1 at 4
+  } kCases[] = {{wire::kAnyCore, wire::kAnyProgress, {true, true, true, true}},
+                {wire::kAnyCore, wire::kSomeProgress, {false, true, true, true}},
+                {wire::kAnyCore, 3, {false, true, true, false}},
+                {1, wire::kAnyProgress, {false, false, true, true}},
+                {1, 4, {false, false, false, true}}};
+  for (const auto& c : kCases) {
+    auto s = spec(FaultPoint::Kernel, FaultAction::Hang);
+    s.trigger.core = c.core;
+    s.trigger.progress = c.progress;
+    s.trigger.every = 1;
+    s.trigger.shots = 0;
+    ASSERT_TRUE(table_.arm(s, 0).ok());
+    const Occurrence slices[] = {{.function = 2, .core = 0},
+                                 {.function = 2, .core = 0, .progress = 3},
+                                 {.function = 2, .core = 1, .progress = 3},
+                                 {.function = 2, .core = 1, .progress = 4}};
+    for (unsigned i = 0; i < 4; ++i) {
+      EXPECT_EQ(table_.occur(FaultPoint::Kernel, slices[i]).has_value(), c.fires[i])
+          << c.core << " " << c.progress << " " << i;
+    }
+    table_.disarm_all();
+  }
+}
+
+// Parts of launch 5, of two cores.
+Occurrence part(std::uint32_t core, std::uint32_t waiting = 0, std::uint32_t others = 1) {
+  return {.function = 2, .core = core, .waiting = waiting, .others = others, .part = 5 * fw::kMaxCores + core};
+}
+
+class HeldFaults : public Faults {
+ protected:
+  void arm(std::uint64_t first = 1, std::uint32_t row = 0) {
+    auto s = spec(FaultPoint::Kernel, FaultAction::Hang);
+    s.fault = row;
+    s.trigger.waiting = 1;
+    s.trigger.first = first;
+    ASSERT_TRUE(table_.arm(s, 0).ok());
+  }
+  bool held(const Occurrence& occurrence) {
+    const auto shot = table_.occur(FaultPoint::Kernel, occurrence);
+    return shot && shot->held;
+  }
+  bool fires(const Occurrence& occurrence) {
+    const auto shot = table_.occur(FaultPoint::Kernel, occurrence);
+    return shot && !shot->held;
+  }
+};
+
+TEST_F(HeldFaults, TheOccurrenceThatFiresIsHeldUntilEnoughCoresWait) {
+  arm(2);
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(0))) << "the first does not fire";
+  EXPECT_TRUE(held(part(1)));
+  EXPECT_TRUE(held(part(1)));
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(0))) << "while one is held no other counts";
+  EXPECT_EQ(evidence().fired, 0u);
+  EXPECT_TRUE(fires(part(1, 1)));
+  EXPECT_EQ(evidence().counted, 2u);
+  EXPECT_EQ(evidence().waiting, 1u);
+}
+
+TEST_F(HeldFaults, NoneIsHeldWhereNotEnoughCoresCanCome) {
+  arm();
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(0, 0, 0)));
+  EXPECT_TRUE(held(part(0)));
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(0, 0, 0))) << "the other one has exited";
+  EXPECT_EQ(evidence().counted, 0u);
+  EXPECT_TRUE(fires(part(1, 1)));
+}
+
+TEST_F(HeldFaults, OnePartThatEndsMakesRoomForAnother) {
+  arm();
+  EXPECT_TRUE(held(part(0)));
+  table_.let_go(part(1).part);
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(1))) << "it was not this one";
+  table_.let_go(part(0).part);
+  EXPECT_EQ(evidence().counted, 0u);
+  EXPECT_TRUE(held(part(1)));
+}
+
+TEST_F(HeldFaults, TwoCoresOfALaunchAreNotHeldForEachOther) {
+  arm();
+  arm(1, 1);
+  EXPECT_TRUE(held(part(0)));
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, part(1)));
+  EXPECT_TRUE(fires(part(0, 1)));
+  EXPECT_TRUE(held(part(1)));
+}
+
+TEST_F(HeldFaults, APartThatAnotherRowBreaksIsHeldNoMore) {
+  arm(1, 1);
+  EXPECT_TRUE(held(part(0)));
+  ASSERT_TRUE(table_.arm(spec(FaultPoint::Kernel, FaultAction::Illegal), 0).ok());
+  EXPECT_TRUE(fires(part(0)));
+  EXPECT_EQ(evidence(1).counted, 0u);
+  EXPECT_TRUE(held(part(1)));
+}
+
+TEST_F(Faults, ASegmentThatALaunchLacksIsNoOccurrence) {
+  auto s = spec(FaultPoint::Kernel, FaultAction::FlipSegment);
+  s.segment = 3;
+  ASSERT_TRUE(table_.arm(s, 0).ok());
+  EXPECT_FALSE(table_.occur(FaultPoint::Kernel, {.function = 2, .segments = 0x7}));
+  const auto shot = table_.occur(FaultPoint::Kernel, {.function = 2, .segments = 0xf});
+  ASSERT_TRUE(shot);
+  EXPECT_EQ(shot->segment, 3u);
+}
+
 TEST_F(Faults, ARowIsTakenUntilItIsDisarmed) {
   wire::FaultEvidence e{};
   EXPECT_EQ(table_.query(0, e).status, Status::NotArmed);
@@ -181,13 +295,32 @@ TEST_F(Faults, ExactlyThePairsThatMakeSenseCanBeArmed) {
       good += verdict.ok() ? 1 : 0;
     }
   }
-  EXPECT_EQ(good, 27u);
+  EXPECT_EQ(good, 28u);
 }
 
 TEST_F(Faults, ASpecThatMakesNoSenseIsRefused) {
   const std::vector<std::pair<Status, std::function<void(FaultSpec&)>>> kCases = {
       {Status::OutOfBounds, [](FaultSpec& s) { s.fault = wire::kFaultRows; }},
-      {Status::ReservedBits, [](FaultSpec& s) { s.reserved0 = 1; }},
+      {Status::ReservedBits, [](FaultSpec& s) { s.reserved1 = 1; }},
+      {Status::Unsupported, [](FaultSpec& s) { s.trigger.core = 0; }},
+      {Status::Unsupported, [](FaultSpec& s) { s.trigger.progress = 2; }},
+      {Status::Unsupported, [](FaultSpec& s) { s.trigger.waiting = 1; }},
+      {Status::OutOfBounds, [](FaultSpec& s) { s.segment = 1; }},
+      {Status::OutOfBounds,
+       [](FaultSpec& s) {
+         s = spec(FaultPoint::Kernel, FaultAction::FlipSegment);
+         s.segment = wire::kSegments;
+       }},
+      {Status::OutOfBounds,
+       [](FaultSpec& s) {
+         s = spec(FaultPoint::Kernel, FaultAction::Hang);
+         s.trigger.core = fw::kMaxCores;
+       }},
+      {Status::BadCount,
+       [](FaultSpec& s) {
+         s = spec(FaultPoint::Kernel, FaultAction::Hang);
+         s.trigger.waiting = fw::kMaxCores;
+       }},
       {Status::UnknownFunction, [](FaultSpec& s) { s.trigger.function = kFunctions; }},
       {Status::UnknownStream, [](FaultSpec& s) { s.trigger.stream = wire::kStreamsPerFunction; }},
       {Status::BadCount, [](FaultSpec& s) { s.trigger.first = 0; }},

@@ -46,6 +46,8 @@ class BrokenCard : public testing::Test {
     s.trigger.function = kVf1;
     s.trigger.stream = wire::kAnyStream;
     s.trigger.opcode = wire::kAnyOpcode;
+    s.trigger.progress = wire::kAnyProgress;
+    s.trigger.core = wire::kAnyCore;
     s.trigger.first = 1;
     return s;
   }
@@ -271,6 +273,8 @@ TEST(SlowTransfer, TakesAHundredTimesTheTicksThatItsStepsTake) {
   slow.trigger.function = wire::kAnyFunction;
   slow.trigger.stream = wire::kAnyStream;
   slow.trigger.opcode = wire::kAnyOpcode;
+  slow.trigger.progress = wire::kAnyProgress;
+  slow.trigger.core = wire::kAnyCore;
   ASSERT_TRUE(card.card().faults.arm(slow, 0).ok());
   const std::uint64_t slowed = ticks();
   EXPECT_GE(slowed, kTimes * undisturbed * 99 / 100);

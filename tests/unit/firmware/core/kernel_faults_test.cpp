@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "firmware/hal/hart.hpp"
+#include "shared/kernel_abi.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
@@ -33,6 +34,8 @@ class KernelFaults : public fwtest::Launch {
     s.trigger.function = 2;
     s.trigger.stream = wire::kAnyStream;
     s.trigger.opcode = wire::kAnyOpcode;
+    s.trigger.progress = wire::kAnyProgress;
+    s.trigger.core = wire::kAnyCore;
     s.trigger.first = 1;
     s.argument = argument;
     return management_.admin(request);
@@ -169,6 +172,108 @@ TEST_F(KernelFaults, AHartThatStandsStillGoesOnWhenItsTimeIsOver) {
   EXPECT_EQ(disarm().fired, 1u);
 }
 
+// ---- where, and when ------------------------------------------------------------------------------------------------
+
+class GangFaults : public KernelFaults {
+ protected:
+  static constexpr std::uint64_t kBoth = 3;
+  GangFaults() : KernelFaults(2) {}
+
+  void arm_at(FaultAction action, std::uint32_t core, std::uint32_t progress, std::uint32_t waiting) {
+    auto request = management_.admin_request(wire::AdminCommand::FaultArm);
+    auto& s = request.arguments.fault;
+    s.point = FaultPoint::Kernel;
+    s.action = action;
+    s.trigger = wire::occurrences();
+    s.trigger.function = 2;
+    s.trigger.core = core;
+    s.trigger.progress = progress;
+    s.trigger.waiting = waiting;
+    const auto reply = management_.admin(request);
+    ASSERT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status);
+  }
+};
+
+TEST_F(GangFaults, AFaultFiresAtItsOperationOnItsCoreWhileTheOtherWaits) {
+  for (const std::uint32_t core : {0u, 1u}) {
+    for (std::uint32_t operation = 0; operation + 1 < fwtest::kOperations; ++operation) {
+      arm_at(FaultAction::Illegal, core, operation, 1);
+      const auto end = run(Program::Operations, kBoth);
+      EXPECT_EQ(end.status, Status::IllegalInstruction) << wire::name(end.status);
+      EXPECT_EQ(end.fault.core, core);
+      EXPECT_EQ(end.fault.waiting, 1u);
+      const auto e = disarm();
+      EXPECT_EQ(e.fired, 1u);
+      EXPECT_EQ(e.counted, 1u);
+      EXPECT_EQ(e.hart, core);
+      EXPECT_EQ(e.progress, operation);
+      EXPECT_EQ(e.waiting, 1u);
+      ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+    }
+  }
+}
+
+TEST_F(GangFaults, SomeProgressIsAnyThatTheKernelTells) {
+  arm_at(FaultAction::Illegal, wire::kAnyCore, wire::kSomeProgress, 0);
+  EXPECT_EQ(run(Program::Slices, kBoth).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Operations, kBoth).status, Status::IllegalInstruction);
+  EXPECT_EQ(disarm().progress, 0u);
+}
+
+TEST_F(GangFaults, WhereNoOtherCoreCanWaitThereIsNoOccurrence) {
+  arm_at(FaultAction::Illegal, wire::kAnyCore, wire::kAnyProgress, 1);
+  EXPECT_EQ(run(Program::Slices, 1).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Slices, kBoth).outcome, Outcome::Ok) << "one is held until the other has exited";
+  EXPECT_EQ(disarm().counted, 0u);
+}
+
+TEST_F(GangFaults, APartThatIsHeldEndsWithItsLaunchAndTheNextOneIsMet) {
+  arm_at(FaultAction::Illegal, 1, wire::kAnyProgress, 1);
+  driver_.submit(block(stream_, Program::UntilReleased, kBoth));
+  card_.run_until_idle();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(slice());
+  EXPECT_EQ(cancel(stream_, stream_.next_sequence - 1).outcome, Outcome::Ok);
+  EXPECT_EQ(finish(1).at(0).completion.status, Status::Stopped);
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Operations, kBoth).status, Status::IllegalInstruction);
+  const auto e = disarm();
+  EXPECT_EQ(e.counted, 1u);
+  EXPECT_EQ(e.waiting, 1u);
+}
+
+TEST_F(GangFaults, ATimeOutTellsHowManyWaited) {
+  arm_at(FaultAction::Hang, 0, 1, 0);
+  const auto end = run(Program::Operations, kBoth);
+  EXPECT_EQ(end.status, Status::WatchdogExpired);
+  EXPECT_EQ(end.fault.core, 0u);
+  EXPECT_EQ(end.fault.waiting, 1u);
+}
+
+TEST_F(KernelFaults, ABitOfASegmentIsInvertedAndNoOther) {
+  const auto region = driver_.acquire(8 * wire::kMiB).value();
+  auto request = management_.admin_request(wire::AdminCommand::FaultArm);
+  auto& s = request.arguments.fault;
+  s.point = FaultPoint::Kernel;
+  s.action = FaultAction::FlipSegment;
+  s.trigger = wire::occurrences();
+  s.trigger.function = 2;
+  s.segment = 3;
+  s.argument = 7 * 8 + 2;
+  ASSERT_EQ(management_.admin(request).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Slices).outcome, Outcome::Ok);
+  EXPECT_EQ(fault(wire::FaultOperation::Query).values.fault.counted, 0u) << "a launch without the segment";
+  auto launch = block(stream_, Program::Slices);
+  launch.payload.compute.segments[3] = {region.id, 4096, 256, region.generation, wire::kSegmentReadWrite, {}};
+  driver_.seal(launch);
+  driver_.submit(launch);
+  EXPECT_EQ(finish(1).at(0).completion.outcome, Outcome::Ok);
+  EXPECT_EQ(disarm().fired, 1u);
+  const auto at = card_.function(2).regions.granted(0).base - hal::region_memory().begin;
+  for (std::uint64_t i = 0; i < 8192; ++i) {
+    EXPECT_EQ(card_.board().region_memory()[at + i], std::byte{i == 4096 + 7 ? std::uint8_t{4} : std::uint8_t{0}});
+  }
+}
+
 // ---- the watchdog ---------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, TheWatchdogWarnsOnceAtHalfOfWhatItGives) {
@@ -178,6 +283,12 @@ TEST_F(KernelFaults, TheWatchdogWarnsOnceAtHalfOfWhatItGives) {
   const auto events = events_of(wire::EventKind::WatchdogWarning);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].stream, stream_.id);
+}
+
+TEST_F(KernelFaults, ATimeOutTellsWhatTheKernelWasAtAlsoWhenACallEndedItsLastSlice) {
+  const auto end = run(Program::Marks);
+  EXPECT_EQ(end.status, Status::WatchdogExpired);
+  EXPECT_EQ(end.fault.argument, wire::to_progress(fwtest::kMarkedProgress));
 }
 
 TEST_F(KernelFaults, TheWarningComesBeforeTheKill) {

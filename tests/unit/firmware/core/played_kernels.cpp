@@ -15,7 +15,7 @@
 namespace fwtest {
 
 namespace {
-constexpr unsigned kPrograms = static_cast<unsigned>(Program::Claims) + 1;
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::Marks) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
@@ -89,6 +89,7 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
   slices.fetch_add(1);
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
   std::uint64_t& step = context.integer[10];  // ours, zero at the start
+  std::uint64_t& progress = context.integer[38];
   switch (static_cast<Program>(entry % wire::kExecutionAreaStride / 2)) {
     case Program::Exit: return stop(hal::StopReason::Exit);
     case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
@@ -129,6 +130,13 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
       return stop(hal::StopReason::Exit, word);
     }
     case Program::Claims: return claim(context);
+    case Program::Operations:
+      if (step == kOperations) return stop(hal::StopReason::Exit);
+      progress = wire::to_progress(static_cast<std::uint32_t>(step++));
+      return stop(hal::StopReason::Barrier);
+    case Program::Marks:
+      progress = wire::to_progress(kMarkedProgress);
+      return stop(hal::StopReason::TraceMark, 1234, slice_ticks);
     case Program::WritesText: return fault(wire::Status::StoreFault, hal::Access::Store, entry, entry + 4);
   }
   return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);

@@ -34,10 +34,14 @@ enum class Program : std::uint64_t {
   WritesText,       // a store to its own first instruction
   TellsCorrection,  // exits with the first word of its correction tensor
   Claims,           // kItems one by one, in each of kEpochs; between them a barrier
+  Operations,       // kOperations of them, each with its number as progress and a barrier behind it, then exits
+  Marks,            // at kMarkedProgress, with trace marks at the ends of its slices, for ever
 };
 inline constexpr std::uint64_t kSumAt = 64;
 inline constexpr std::uint64_t kMostSums = 50;
 inline constexpr unsigned kBarriers = 5;
+inline constexpr std::uint32_t kOperations = 6;
+inline constexpr std::uint32_t kMarkedProgress = 7;
 
 class PlayedKernels {
  public:

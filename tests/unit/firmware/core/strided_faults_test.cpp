@@ -38,6 +38,8 @@ class StridedFaults : public testing::Test {
     s.trigger.function = 2;
     s.trigger.stream = wire::kAnyStream;
     s.trigger.opcode = wire::kAnyOpcode;
+    s.trigger.progress = wire::kAnyProgress;
+    s.trigger.core = wire::kAnyCore;
     s.trigger.first = 1;
     return s;
   }

@@ -44,6 +44,10 @@ inline Fault arbitrary_fault() {
   if (says(kAtRegion)) fault.region = some(1'000'000);
   if (says(kAtOffset)) fault.offset = *arbitrary_number(0, 1'000'000);
   if (says(kAtHart)) fault.hart = static_cast<std::uint32_t>(some(64));
+  if (says(kByCore)) fault.trigger.core = static_cast<std::uint32_t>(some(64));
+  if (says(kByProgress)) fault.trigger.progress = wire::kSomeProgress - static_cast<std::uint32_t>(some(1000));
+  if (says(kByProgress)) fault.trigger.waiting = 1 + static_cast<std::uint32_t>(some(63));
+  if (action.segment) fault.segment = static_cast<std::uint32_t>(some(wire::kSegments));
   if (!action.argument.empty()) fault.argument = *arbitrary_number(action.min, action.max);
   return fault;
 }

@@ -108,6 +108,43 @@ const BadScript kBadScripts[] = {
      "{\"faults\": [{\"layer\": \"emulator\", \"point\": \"kill\", \"action\": \"kill\", \"trigger\":\n{\"first\": "
      "{\"random\": [1, 2, 3]}}}]}",
      2, "is not [low, high]"},
+    {"CoreUnknownThere",
+     "{\"faults\": [{\"layer\": \"firmware\", \"point\": \"dma-step\", \"action\": \"abort\",\n\"trigger\": {\"core\": "
+     "0}}]}",
+     2, "\"core\" is not known at the point \"dma-step\""},
+    {"ProgressUnknownThere",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel-result\", \"action\": \"corrupt\",\n\"trigger\": "
+     "{\"progress\": 2}}]}",
+     2, "\"progress\" is not known at the point \"kernel-result\""},
+    {"WaitingUnknownThere",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel-result\", \"action\": \"corrupt\",\n\"trigger\": "
+     "{\"waiting\": 1}}]}",
+     2, "\"waiting\" is not known at the point \"kernel-result\""},
+    {"CoreTooLarge",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"hang\", \"trigger\": {\n\"core\": "
+     "64}}]}",
+     2, "\"core\" must be from 0 to 63"},
+    {"ProgressText",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"hang\", \"trigger\": {\n\"progress\": "
+     "\"any\"}}]}",
+     2, "\"progress\" is neither a number nor \"some\""},
+    {"ProgressTooLarge",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"hang\", \"trigger\": {\n\"progress\": "
+     "4294967294}}]}",
+     2, "\"progress\" is too large"},
+    {"WaitingForNone",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"hang\", \"trigger\": {\n\"waiting\": "
+     "0}}]}",
+     2, "\"waiting\" must be from 1 to 63"},
+    {"SegmentNeeded",
+     "{\"faults\": [\n{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"flip-segment\", \"argument\": 1}]}", 2,
+     "\"segment\" is needed by the action \"flip-segment\""},
+    {"SegmentNotTaken",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"hang\",\n\"segment\": 1}]}", 2,
+     "\"segment\" is not taken by the action \"hang\""},
+    {"SegmentTooLarge",
+     "{\"faults\": [{\"layer\": \"core\", \"point\": \"kernel\", \"action\": \"flip-segment\",\n\"segment\": 8}]}", 2,
+     "\"segment\" must be from 0 to 7"},
 };
 
 class RefusedScript : public testing::TestWithParam<BadScript> {};
@@ -125,6 +162,22 @@ TEST_P(RefusedScript, NamesTheLineAndTheReason) {
 
 INSTANTIATE_TEST_SUITE_P(Table, RefusedScript, testing::ValuesIn(kBadScripts),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ScriptJson, ReadsTheConditionsOfASlice) {
+  const auto script = parse_script(R"({"faults": [
+    {"layer": "core", "point": "kernel", "action": "flip-segment", "segment": 4, "argument": 9,
+     "trigger": {"core": 1, "progress": 2, "waiting": 1}},
+    {"layer": "core", "point": "kernel", "action": "hang", "trigger": {"progress": "some"}}]})")
+                          .value();
+  const Fault& flip = script.faults().at(0);
+  EXPECT_EQ(flip.segment, 4u);
+  const wire::FaultTrigger trigger = carried_out(flip.trigger, 0);
+  EXPECT_EQ(trigger.core, 1u);
+  EXPECT_EQ(trigger.progress, 2u);
+  EXPECT_EQ(trigger.waiting, 1u);
+  EXPECT_EQ(carried_out(script.faults().at(1).trigger, 0).progress, wire::kSomeProgress);
+  EXPECT_EQ(carried_out({}, 0).progress, wire::kAnyProgress);
+}
 
 TEST(ScriptJson, TakesWhatHasADefaultAsLeftOut) {
   const auto script = parse_script(R"({"faults": [{"layer": "emulator", "point": "kill", "action": "kill"}]})").value();

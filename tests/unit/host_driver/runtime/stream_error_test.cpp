@@ -2,6 +2,7 @@
 // What the driver says of a block that failed: the operand that a fault hit.
 #include "host_driver/runtime/stream_error.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
@@ -41,6 +42,9 @@ class Launched {
       table_.push_back({.segment = segment(i), .window = 1});
     }
   }
+  std::string message_of(const wire::Completion& completion) const {
+    return explain(describe_failure({block_, windows_, kernel_.get(), &table_}, completion)).message;
+  }
   std::string operand_at(std::uint64_t offset, std::uint32_t window = 1) const {
     const OperandTable* table = table_.size() > wire::kSegments ? &table_ : nullptr;
     return describe_failure({block_, windows_, kernel_.get(), table}, store_at(offset, window)).operand;
@@ -65,6 +69,16 @@ TEST(StreamErrors, OperandsBehindTheRowsOfABlockAreNamed) {
   EXPECT_EQ(launch.operand_at(2 * kBytes + 16), "t1+0x10");
   EXPECT_EQ(launch.operand_at(15 * 2 * kBytes + 16), "t15+0x10");
   EXPECT_EQ(launch.operand_at(39 * kBytes + 8), "8 bytes behind operand t19");
+}
+
+TEST(StreamErrors, CoresThatWaitedForTheOneThatFailedAreCounted) {
+  const Launched launch(3);
+  wire::Completion completion = store_at(2 * kBytes + 16, 1);
+  EXPECT_THAT(launch.message_of(completion), testing::Not(testing::HasSubstr("waited")));
+  completion.fault.waiting = 1;
+  EXPECT_THAT(launch.message_of(completion), testing::HasSubstr(" while 1 core of the launch waited at the barrier"));
+  completion.fault.waiting = 3;
+  EXPECT_THAT(launch.message_of(completion), testing::HasSubstr(" while 3 cores of the launch waited at the barrier"));
 }
 
 }  // namespace
