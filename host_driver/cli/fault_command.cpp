@@ -75,13 +75,13 @@ void print_catalogue() {
     if (first || rule.layer != layer) fmt::print("{}{}\n", first ? "" : "\n", svp::name(rule.layer));
     first = false;
     layer = rule.layer;
-    fmt::print("  {:<15} {}\n", rule.name, rule.occurrence);
+    fmt::print("  {:<17} {}\n", rule.name, rule.occurrence);
     for (const auto& action : rule.actions) {
-      fmt::print("    {:<15}{}{}\n", svp::fault::name(action.action),
+      fmt::print("    {:<16}{}{}\n", svp::fault::name(action.action),
                  action.argument.empty() ? "" : "argument: ", action.argument);
     }
     const auto names = condition_names(rule.conditions);
-    if (!names.empty()) fmt::print("    only for       {}\n", fmt::join(names, ", "));
+    if (!names.empty()) fmt::print("    only for        {}\n", fmt::join(names, ", "));
   }
   fmt::print("\nEvery trigger knows first, every, shots and not_before_us. Scripts: docs/faults.md.\n");
 }

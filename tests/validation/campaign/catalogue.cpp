@@ -211,7 +211,7 @@ constexpr std::array<Scenario, 47> kCatalogue{{
      core_lost_in_a_gang},
     {"F47",
      Execution,
-     "a bit of a scratchpad is inverted under a device program",
+     "a bit of a scratchpad or of the workspace is inverted under a program",
      "the engine, a kernel's trap, the watchdog, the golden model",
      {},
      scratchpad_bit_flips},
