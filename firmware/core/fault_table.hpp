@@ -24,6 +24,7 @@ struct Occurrence {
   std::uint32_t function = 0;  // wire::Target; 0 for what is of the whole card
   std::uint32_t stream = wire::kAnyStream;
   std::uint32_t opcode = wire::kAnyOpcode;  // AdminReply: the admin command
+  std::uint32_t segments = 0;               // Kernel: bits, those that the launch has
   std::uint64_t sequence = 0;
   std::uint64_t region_id = 0;            // RegionEntry
   hal::PhysicalAddress memory_begin = 0;  // Memory: what is touched
@@ -34,7 +35,6 @@ struct Occurrence {
   std::uint32_t waiting = 0;                    // cores of the launch at the barrier
   std::uint32_t others = 0;                     // cores of it that can still come to one, with those
   std::uint64_t part = 0;                       // names part and launch; 0: one that can not be held
-  std::uint32_t segments = 0;                   // bits: those that the launch has
 };
 static_assert(wire::kSegments <= 32);
 

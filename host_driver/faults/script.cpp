@@ -174,7 +174,7 @@ bool Script::has_room(Home home) const {
   return static_cast<std::size_t>(same) < kMaxFaultsPerHome;
 }
 
-Script& Script::add(Fault fault) {
+Script& Script::add(const Fault& fault) {
   if (auto bad = refuse(fault)) {
     throw InvalidArgument(bad->member, "\"" + bad->member + "\" " + bad->what, "see spyre fault list");
   }
@@ -183,7 +183,7 @@ Script& Script::add(Fault fault) {
         "faults", "there is no room for one more fault of its layer",
         "use at most " + std::to_string(kMaxFaultsPerHome) + " on the card, in the driver and in the emulator");
   }
-  faults_.push_back(std::move(fault));
+  faults_.push_back(fault);
   return *this;
 }
 

@@ -86,7 +86,7 @@ class Script {
   explicit Script(std::uint64_t seed = 1) : seed_(seed) {}
 
   // Throws InvalidArgument: a pair or a condition that makes no sense, a number out of range, too many faults.
-  Script& add(Fault fault);
+  Script& add(const Fault& fault);
 
   std::uint64_t seed() const { return seed_; }
   const std::vector<Fault>& faults() const { return faults_; }

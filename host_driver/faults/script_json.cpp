@@ -38,15 +38,14 @@ std::string in_quotes(std::string_view text) {
   throw LineError{value.line, in_quotes(key) + " " + std::string(what)};
 }
 
-// An object whose keys are all known.
-const LineValue& object(const LineValue& value, std::string_view key, std::initializer_list<std::string_view> known) {
+// Throws unless it is an object whose keys are all known.
+void require_object(const LineValue& value, std::string_view key, std::initializer_list<std::string_view> known) {
   if (value.kind != Kind::Object) refuse_at(value, key, "is not an object");
   for (const auto& member : value.members) {
     if (std::ranges::find(known, member.key) == known.end()) {
       throw LineError{member.key_line, in_quotes(member.key) + " is not known here"};
     }
   }
-  return value;
 }
 
 const LineValue& needed(const LineValue& object, std::string_view key) {
@@ -67,7 +66,8 @@ std::uint32_t small_number(const LineValue& value, std::string_view key) {
 
 Number drawn_number(const LineValue& value, std::string_view key) {
   if (value.kind != Kind::Object) return number(value, key);
-  const LineValue& range = needed(object(value, key, {"random"}), "random");
+  require_object(value, key, {"random"});
+  const LineValue& range = needed(value, "random");
   if (range.kind != Kind::List || range.items.size() != 2) refuse_at(range, "random", "is not [low, high]");
   return Number::random(number(range.items[0], "random"), number(range.items[1], "random"));
 }
@@ -94,9 +94,9 @@ void read_into(Field& field, const LineValue& from, std::string_view key, Read r
 }
 
 Trigger read_trigger(const LineValue& from, const PointRule& rule) {
-  object(from, "trigger",
-         {"first", "every", "shots", "not_before_us", "function", "stream", "opcode", "sequence", "core", "progress",
-          "waiting"});
+  require_object(from, "trigger",
+                 {"first", "every", "shots", "not_before_us", "function", "stream", "opcode", "sequence", "core",
+                  "progress", "waiting"});
   Trigger trigger;
   read_into(trigger.first, from, "first", drawn_number);
   read_into(trigger.every, from, "every", number);
@@ -144,7 +144,8 @@ std::size_t line_of(const LineValue& fault, std::string_view member) {
 }
 
 Fault read_fault(const LineValue& from) {
-  object(from, "faults", {"layer", "point", "action", "argument", "trigger", "region", "offset", "hart", "segment"});
+  require_object(from, "faults",
+                 {"layer", "point", "action", "argument", "trigger", "region", "offset", "hart", "segment"});
   const PointRule& rule = read_point(from);
   Fault fault;
   fault.point = rule.point;
@@ -166,7 +167,7 @@ Fault read_fault(const LineValue& from) {
 
 Script read_script(std::string_view text) {
   const LineValue root = parse_with_lines(text);
-  object(root, "the script", {"seed", "faults"});
+  require_object(root, "the script", {"seed", "faults"});
   std::uint64_t seed = 1;
   read_into(seed, root, "seed", number);
   Script script(seed);
@@ -174,13 +175,13 @@ Script read_script(std::string_view text) {
   if (faults.kind != Kind::List) refuse_at(faults, "faults", "is not a list");
   if (faults.items.empty()) refuse_at(faults, "faults", "is empty: a script without a fault proves nothing");
   for (const LineValue& item : faults.items) {
-    Fault fault = read_fault(item);
+    const Fault fault = read_fault(item);
     if (!script.has_room(home_of(fault.point))) {
       throw LineError{item.line, "there is no room for one more fault here: at most " +
                                      std::to_string(kMaxFaultsPerHome) +
                                      " on the card, in the driver, in the emulator"};
     }
-    script.add(std::move(fault));
+    script.add(fault);
   }
   return script;
 }
