@@ -9,7 +9,7 @@
 //                          two images of the matrix kernel in turn, on one core and on two. Another image is a copy of
 //                          matmul.img and matmul.json in the kernels' folder under a name of its own
 //
-// "inside" measures what the engine does: below its bound (kSharedSticks) core 0 executes the operation on both sides.
+// "inside" measures what the engine does: below its bound (kSharedCost) core 0 executes the operation on both sides.
 #include <fmt/format.h>
 
 #include <algorithm>

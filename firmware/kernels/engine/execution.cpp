@@ -11,8 +11,9 @@
 namespace kernel::engine {
 namespace {
 
-// An operation of fewer sticks is executed by core 0 alone: a barrier costs more than the others would save.
-constexpr std::uint64_t kSharedSticks = 256;
+// Nanoseconds. What costs less is executed by core 0 alone: a barrier costs more than the others would save. Measured
+// with two cores: docs/notes/2026-11-25-handing-out-work.md.
+constexpr std::uint64_t kSharedCost = 60'000;
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
@@ -172,7 +173,7 @@ void Execution::end_loop(std::uint32_t& number) {
 }
 
 Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
-  const bool shared = cores_ > 1 && sticks_of(operation) >= kSharedSticks;
+  const bool shared = cores_ > 1 && cost_of(operation) >= kSharedCost;
   wait_for_others(shared);
   set_progress(number);
   if (!shared && core_ != 0) return {};

@@ -17,6 +17,9 @@ std::uint64_t Work::address(const Operand& operand) const {
   return base;
 }
 
+namespace {
+
+// Elements that the operation visits, in sticks of its output.
 std::uint64_t sticks_of(const Operation& operation) {
   const Operand& output = operation.operand[operation.operand_count - 1];
   std::uint64_t sticks = 1;
@@ -27,5 +30,30 @@ std::uint64_t sticks_of(const Operation& operation) {
   }
   return sticks;
 }
+
+// Nanoseconds for a stick: kernel_engine_costs and kernel_engine_family_costs, 2026-11-25, rounded.
+std::uint64_t cost_of_stick(const Operation& operation) {
+  const program::Format format = operation.operand[operation.operand_count - 1].format;
+  switch (operation.opcode) {
+    case Opcode::Copy: return format == operation.operand[0].format ? 12 : 200;
+    case Opcode::MatMul:
+    case Opcode::MatMulFp8: return 30;
+    case Opcode::Dl16ToFp32:
+    case Opcode::Fp32ToDl16:
+    case Opcode::Dl16ToFp8:
+    case Opcode::Fp8ToDl16:
+    case Opcode::Dl16ToFp8Weight:
+    case Opcode::LayerNormNorm: return 1000;
+    case Opcode::TopKValue:
+    case Opcode::TopKIndex: return 2000;
+    default: break;
+  }
+  if (operation.opcode < Opcode::Exp || operation.opcode > Opcode::Softplus) return 80;
+  return format == program::Format::Fp32 ? 10'000 : 120;
+}
+
+}  // namespace
+
+std::uint64_t cost_of(const Operation& operation) { return sticks_of(operation) * cost_of_stick(operation); }
 
 }  // namespace kernel::engine

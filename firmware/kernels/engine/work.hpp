@@ -55,7 +55,8 @@ struct Work {
   std::uint64_t address(const Operand& operand) const;
 };
 
-// Elements that the operation visits, in sticks of its output: what decides whether more than one core executes it.
-std::uint64_t sticks_of(const Operation& operation);
+// What one core takes for the operation, about, in nanoseconds of the emulated card: what decides whether more than one
+// core executes it.
+std::uint64_t cost_of(const Operation& operation);
 
 }  // namespace kernel::engine

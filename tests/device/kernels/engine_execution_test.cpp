@@ -121,9 +121,9 @@ TEST_F(EngineExecution, BarriersStandBetweenOperationsOfAllCoresOnly) {
     return result.barriers;
   };
   EXPECT_EQ(barriers({1, 1, 1}), 0u);
-  EXPECT_EQ(barriers({4096}), 0u);
-  EXPECT_EQ(barriers({1, 1, 4096}), 1u);
-  EXPECT_EQ(barriers({1, 4096, 1, 1, 4096}), 3u);
+  EXPECT_EQ(barriers({8192}), 0u);
+  EXPECT_EQ(barriers({1, 1, 8192}), 1u);
+  EXPECT_EQ(barriers({1, 8192, 1, 1, 8192}), 3u);
 }
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
