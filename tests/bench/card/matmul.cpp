@@ -139,9 +139,9 @@ void measure_cores(Session& session, const Problem& problem, unsigned cores, dou
 void measure_matmul(Session& session) {
   session.end_card();
   const Problem problem = make_problem();
-  measure_cores(session, problem, 1, 30);
+  measure_cores(session, problem, 1, 12);
   if (std::thread::hardware_concurrency() >= 2) {
-    measure_cores(session, problem, 2, 16);
+    measure_cores(session, problem, 2, 7);
   } else {
     session.report().note("P7 with two cores is not measured: this machine has one CPU");
   }
