@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "tests/device/kernels/engine_golden.hpp"
+#include "tests/device/kernels/engine_products.hpp"
 
 namespace kernel_test {
 namespace {
@@ -16,33 +16,23 @@ using program::Base;
 using program::Format;
 using program::Opcode;
 
-// Dimensions: 0 rows, 1 columns, 2 inner, 3 and 4 batches.
-enum Dimension : unsigned { kM, kN, kK, kBatch, kOuter };
-
-struct Layouts {
-  Layout left{.format = Format::Fp8E4m3, .stick_dim = kK, .order = {kM, kK}};
-  Layout right{.format = Format::Fp8E4m3, .stick_dim = kN, .order = {kK, kN}, .alternates = kK};
-  Layout out{.stick_dim = kN, .order = {kM, kN}};
+struct Layouts : ProductLayouts {
+  Layouts()
+      : ProductLayouts{{.format = Format::Fp8E4m3, .stick_dim = kK, .order = {kM, kK}},
+                       {.format = Format::Fp8E4m3, .stick_dim = kN, .order = {kK, kN}, .alternates = kK},
+                       {.stick_dim = kN, .order = {kM, kN}}} {}
 };
 
-class EngineMatmulFp8 : public EngineGoldenTest {
+class EngineMatmulFp8 : public EngineProductTest {
  protected:
-  Program product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts) {
-    Program made;
-    program::Operation operation = operation_of(Opcode::MatMulFp8, extents);
-    operation.reduced = 1u << kK;
-    add_argument(made, operation, layouts.left, Access::Read, random_);
-    add_argument(made, operation, layouts.right, Access::Read, random_);
-    add_argument(made, operation, layouts.out, Access::Write, random_);
-    made.operations.push_back(operation);
-    return made;
-  }
+  EngineMatmulFp8() : EngineProductTest(Opcode::MatMulFp8) {}
 
-  // Exponents of both inputs. The bytes of the output and between operands are numbers, too.
+  Program product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts) {
+    return EngineProductTest::product(extents, layouts);
+  }
   void expect_product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts, unsigned cores = 1,
                       int low = 0, int high = 15) {
-    const Program made = product(extents, layouts);
-    expect_golden(made, filled_arguments(made, low, high), cores);
+    EngineProductTest::expect_product(extents, layouts, cores, low, high);
   }
 
   // Where k of a row lies in its sticks, and k of a column in its weight.

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/device/kernels/engine_golden.hpp"
+#include "tests/device/kernels/engine_products.hpp"
 
 namespace kernel_test {
 namespace {
@@ -15,32 +15,23 @@ using program::Access;
 using program::kNoDimension;
 using program::Opcode;
 
-// Dimensions: 0 rows, 1 columns, 2 inner, 3 and 4 batches.
-enum Dimension : unsigned { kM, kN, kK, kBatch, kOuter };
-
-struct Layouts {
-  Layout left{.stick_dim = kK, .order = {kM, kK}};
-  Layout right{.stick_dim = kN, .order = {kK, kN}};
-  Layout out{.stick_dim = kN, .order = {kM, kN}};
+struct Layouts : ProductLayouts {
+  Layouts()
+      : ProductLayouts{{.stick_dim = kK, .order = {kM, kK}},
+                       {.stick_dim = kN, .order = {kK, kN}},
+                       {.stick_dim = kN, .order = {kM, kN}}} {}
 };
 
-class EngineMatmul : public EngineGoldenTest {
+class EngineMatmul : public EngineProductTest {
  protected:
-  Program product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts) {
-    Program made;
-    program::Operation operation = operation_of(Opcode::MatMul, extents);
-    operation.reduced = 1u << kK;
-    add_argument(made, operation, layouts.left, Access::Read, random_);
-    add_argument(made, operation, layouts.right, Access::Read, random_);
-    add_argument(made, operation, layouts.out, Access::Write, random_);
-    made.operations.push_back(operation);
-    return made;
-  }
+  EngineMatmul() : EngineProductTest(Opcode::MatMul) {}
 
+  Program product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts) {
+    return EngineProductTest::product(extents, layouts);
+  }
   void expect_product(std::initializer_list<std::uint32_t> extents, const Layouts& layouts, unsigned cores = 1,
                       int low = 24, int high = 33) {
-    const Program made = product(extents, layouts);
-    expect_golden(made, filled_arguments(made, low, high), cores);
+    EngineProductTest::expect_product(extents, layouts, cores, low, high);
   }
 };
 
