@@ -38,8 +38,16 @@ bool is_index(Op op, std::size_t input) { return op == Op::Embedding && input ==
 
 std::vector<std::string> default_shapes(Op op) {
   if (op == Op::Conv2d) return {"1x64x28x28", "64x64x3x3"};
-  if (op == Op::LinearFp8) return {"64x128", "96x128", "96"};
+  if (op == Op::Linear || op == Op::LinearFp8) return {"64x128", "96x128", "96"};
+  if (op == Op::LayerNorm) return {"64x128", "128", "128"};
   return {svp::ops::info_of(op).family == svp::ops::Family::Window ? "1x64x28x28" : "64x128"};
+}
+
+// Of an operation that does nothing without them: the 8 largest, windows of 2 by 2.
+std::vector<std::int64_t> default_integers(Op op) {
+  if (op == Op::TopK) return {8};
+  if (op == Op::AvgPool2d || op == Op::MaxPool2d) return {2, 2};
+  return {};
 }
 
 }  // namespace
@@ -70,6 +78,7 @@ OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed) {
                     .dtypes = {},
                     .numbers = options.numbers,
                     .integers = options.integers};
+  if (problem.integers.empty()) problem.integers = default_integers(*op);
   const bool fp32 = problem.dtype == DataType::Float32;
   if (fp32 && !svp::ops::info_of(*op).fp32) {
     throw svp::InvalidArgument("--dtype", fmt::format("{} has no form on FP32", options.op), "use float16");

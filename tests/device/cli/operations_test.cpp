@@ -58,6 +58,14 @@ TEST_F(OperationCommands, AConvolutionIsRunOnShapesOfItsOwn) {
   EXPECT_THAT(alone.output, testing::HasSubstr("give images and weight"));
 }
 
+// Those that shapes of one size, or no number, do not serve.
+TEST_F(OperationCommands, OperationsHaveShapesAndNumbersOfTheirOwn) {
+  for (const char* operation : {"linear", "layer_norm", "topk", "avg_pool2d", "max_pool2d"}) {
+    SCOPED_TRACE(operation);
+    EXPECT_TRUE(run_json({"run", operation, "--repeat", "1", "--verify"})["passed"]);
+  }
+}
+
 TEST_F(OperationCommands, WhatCannotBeIsRefused) {
   const Finished shape = run_spyre({"run", "add", "--shape", "3xx4"});
   EXPECT_EQ(shape.code, 2);
