@@ -13,7 +13,7 @@ namespace {
 
 // Nanoseconds. What costs less is executed by core 0 alone: a barrier costs more than the others would save. Measured
 // with two cores: docs/notes/2026-11-25-handing-out-work.md.
-constexpr std::uint64_t kSharedCost = 60'000;
+constexpr std::uint64_t kSharedCost = 40'000;
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 

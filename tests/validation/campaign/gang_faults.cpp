@@ -20,7 +20,7 @@ using wire::Status;
 // Each core begins a slice behind each barrier, so that each operation is met in every iteration but the last.
 constexpr std::uint32_t kIterations = 40;
 constexpr std::uint64_t kFirstIterations = 8;
-constexpr std::uint32_t kMet[] = {loop_program::kAdd, loop_program::kCopy, loop_program::kSub};
+constexpr std::uint32_t kMet[] = {loop_program::kAdd, loop_program::kNeg, loop_program::kSub};
 constexpr std::uint64_t kGangBudget = 100;
 // What has failed stays poisoned until the end.
 enum GangStream : std::size_t { kTraps, kEndless, kHeld, kBeside };

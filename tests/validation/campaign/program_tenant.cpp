@@ -66,7 +66,7 @@ std::vector<std::byte> loop_bytes(std::uint32_t iterations) {
   builder.begin_loop(iterations);
   builder.begin_loop(1);
   add_operation(builder, form::Opcode::Add, {a, b, sum});
-  add_operation(builder, form::Opcode::Copy, {sum, turned});
+  add_operation(builder, form::Opcode::Neg, {sum, turned});
   builder.end_loop();
   add_operation(builder, form::Opcode::Sub, {turned, b, operand_at(form::Base::Argument, 2, 0, false)});
   builder.end_loop();
@@ -107,7 +107,7 @@ ops::Array numbers_of(std::span<const std::byte> bytes) {
 
 std::string loop_program::text_of(std::uint32_t number) {
   static constexpr form::Opcode kOpcodes[kEnd] = {form::Opcode::LoopBegin, form::Opcode::LoopBegin, form::Opcode::Add,
-                                                  form::Opcode::Copy,      form::Opcode::LoopEnd,   form::Opcode::Sub,
+                                                  form::Opcode::Neg,       form::Opcode::LoopEnd,   form::Opcode::Sub,
                                                   form::Opcode::LoopEnd};
   if (number >= kEnd) return "an operation that there is";
   return "operation " + std::to_string(number) + " (" + std::string(wire::program::name(kOpcodes[number])) +

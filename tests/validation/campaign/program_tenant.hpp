@@ -24,13 +24,13 @@ struct TenantProgram {
 // operation  0 begin of the loop
 //            1   begin of a loop of one iteration
 //            2     Add: first and second argument to the pool
-//            3     Copy: rows become columns of sticks, so a core reads what another one has written
+//            3     Neg: rows become columns of sticks, so a core reads what another one has written
 //            4   end of it
 //            5   Sub: that and the second argument to the third
 //            6 end of the loop
 // Each iteration writes what the one before it has written: the golden model needs one.
 namespace loop_program {
-inline constexpr std::uint32_t kInnerLoop = 1, kAdd = 2, kCopy = 3, kSub = 5, kEnd = 7;
+inline constexpr std::uint32_t kInnerLoop = 1, kAdd = 2, kNeg = 3, kSub = 5, kEnd = 7;
 // Of the operation's number: what messages call its source.
 constexpr std::uint32_t line_of(std::uint32_t number) { return 100 + number; }
 // "operation 2 (Add) (line 102 of its source)".

@@ -100,7 +100,7 @@ class Flips {
     context_.detected(name_ + "watchdog",
                       endless.end.failure.status == Status::WatchdogExpired &&
                           (text.contains("in " + loop_program::text_of(loop_program::kAdd)) ||
-                           text.contains("in " + loop_program::text_of(loop_program::kCopy))),
+                           text.contains("in " + loop_program::text_of(loop_program::kNeg))),
                       text);
   }
 

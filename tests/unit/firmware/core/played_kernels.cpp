@@ -90,7 +90,7 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
   std::uint64_t& step = context.integer[10];  // ours, zero at the start
   std::uint64_t& progress = context.integer[38];
-  switch (static_cast<Program>(entry % wire::kExecutionAreaStride / 2)) {
+  switch (static_cast<Program>((entry - wire::kContextWindow) % wire::kExecutionAreaStride / 2)) {
     case Program::Exit: return stop(hal::StopReason::Exit);
     case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
     case Program::Endless: return stop(hal::StopReason::Timer, 0, slice_ticks);
