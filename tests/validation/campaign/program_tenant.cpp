@@ -81,7 +81,7 @@ std::vector<std::byte> workspace_bytes(form::Base base, std::uint32_t iterations
                       b = operand_at(form::Base::Argument, 1, 0, false), sum = operand_at(base, 0, 0, false);
   add_operation(builder, form::Opcode::Add, {a, b, sum});
   builder.begin_loop(iterations);
-  add_operation(builder, form::Opcode::Copy, {a, operand_at(form::Base::Pool, 0, kLoopBytes, false)});
+  add_operation(builder, form::Opcode::Neg, {a, operand_at(form::Base::Pool, 0, kLoopBytes, false)});
   builder.end_loop();
   add_operation(builder, form::Opcode::Copy, {sum, operand_at(form::Base::Argument, 2, 0, false)});
   return with_lines(std::move(builder));

@@ -40,7 +40,7 @@ TenantProgram make(std::uint32_t iterations);
 
 // operation  0 Add: first and second argument to the workspace
 //            1 begin of the loop
-//            2   Copy: the first argument to another part of the pool
+//            2   Neg: the first argument to another part of the pool, on all cores
 //            3 end of it
 //            4 Copy: from the workspace to the third argument
 namespace workspace_program {
