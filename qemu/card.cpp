@@ -52,6 +52,33 @@ std::string debugger_endpoint(const EmulatorOptions& emulator) {
   return emulator.gdb_endpoint.empty() && endpoint != nullptr ? endpoint : emulator.gdb_endpoint;
 }
 
+struct Debugger {
+  std::string endpoint;
+  bool lets_go = false;  // the first instruction waits for its "continue"
+};
+
+// "wait=on" is ours: the emulator takes it for a UNIX socket only, and then answers nobody until the debugger is there.
+Debugger debugger_of(const std::string& given) {
+  Debugger debugger;
+  const bool is_unix = given.starts_with("unix:");
+  bool wait = is_unix && given.contains("server=on");  // the emulator's default
+  for (std::size_t at = 0; at <= given.size() && !given.empty();) {
+    const std::size_t comma = std::min(given.find(',', at), given.size());
+    const std::string word = given.substr(at, comma - at);
+    at = comma + 1;
+    if (word == "wait" || word == "wait=on") {
+      wait = true;
+    } else if (word == "wait=off" || word == "nowait") {
+      wait = false;
+    } else {
+      debugger.endpoint += (debugger.endpoint.empty() ? "" : ",") + word;
+    }
+  }
+  if (is_unix) debugger.endpoint += ",wait=off";
+  debugger.lets_go = wait;
+  return debugger;
+}
+
 // A whole line of the console, the last one that contains `mark`; empty when there is none.
 std::string last_line_with(std::string_view console, std::string_view mark) {
   const std::size_t at = console.rfind(mark);
@@ -87,9 +114,10 @@ qemu::MachineOptions machine_for(const CardOptions& options) {
   qemu::MachineOptions machine;
   machine.emulator = emulator.program;
   machine.console_file = emulator.console_file;
-  machine.gdb_endpoint = emulator.gdb_endpoint;
+  const Debugger debugger = debugger_of(emulator.gdb_endpoint);
+  machine.gdb_endpoint = debugger.endpoint;
   machine.extra_arguments = emulator.extra_arguments;
-  machine.start_paused = emulator.start_paused;
+  machine.start_paused = emulator.start_paused || debugger.lets_go;
   machine.first_renewed_peer = emulator.first_renewed_peer;
   if (emulator.on_exit) {
     machine.on_exit = [told = emulator.on_exit](const qemu::ExitStatus& status) { told(qemu::to_string(status)); };
@@ -113,6 +141,11 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   if (options.sole_function.value_or(0) > options.virtual_functions) {
     return std::unexpected(refused_by_driver("sole_function", "VF " + std::to_string(*options.sole_function),
                                              "name a function that the card has"));
+  }
+  if (options.memory_bytes < kLeastMemoryBytes) {
+    return std::unexpected(refused_by_driver("memory_bytes",
+                                             std::to_string(options.memory_bytes) + " bytes are too little for a card",
+                                             "give at least 2050 MiB: 2 GiB are the firmware's own"));
   }
   if (options.firmware.empty()) {
     auto found = find_firmware();
@@ -179,6 +212,10 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
+  device.restartable = true;
+  if (!options.emulator.gdb_endpoint.empty()) {
+    device.held_by_debugger = [kept = of] { return !kept->running().value_or(true); };
+  }
   device.card_name = options.name;
   device.loop = loop;
   device.optional_features = how.optional_features;

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "qemu/errors.hpp"
+#include "qemu/spawn.hpp"
 
 namespace qemu {
 
@@ -123,10 +124,10 @@ std::optional<Version> probe_version(const std::string& emulator, Timeouts::Dura
   if (error != 0) return std::nullopt;
   write_end.reset();
 
+  const svp::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
   const std::string text = read_until_end(read_end.get(), timeout);
-  ::kill(child, SIGKILL);  // no-op when it has ended, which the end of its output means
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {  // bounded: it was sent SIGKILL above
-  }
+  // Its output has ended, or it has been silent for too long.
+  [[maybe_unused]] const bool collected = collect_child(child, pidfd.get(), timeout);
   return parse_version(text);
 }
 

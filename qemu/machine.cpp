@@ -63,6 +63,11 @@ Result<svp::SlotHandle> Machine::slot(unsigned index) const {
 Result<nlohmann::json> Machine::execute(std::string_view command, const nlohmann::json& arguments) {
   return impl_->qmp->execute(command, arguments, impl_->options.timeouts.request);
 }
+Result<bool> Machine::running() {
+  const auto status = execute("query-status", {});
+  if (!status) return std::unexpected(status.error());
+  return status->value("running", true);
+}
 Result<void> Machine::stop() { return without_value(execute("stop", {})); }
 Result<void> Machine::cont() { return without_value(execute("cont", {})); }
 Result<void> Machine::system_reset() { return without_value(execute("system_reset", {})); }

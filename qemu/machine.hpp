@@ -105,6 +105,8 @@ class Machine {
   /// Copies guest memory, as it is while the harts run, without the guest's help; at most 1 GiB. Errors
   /// also: kInvalidOption, kDescriptorLimit, kStartFailed (a system call).
   [[nodiscard]] Result<std::vector<std::byte>> read_memory(std::uint64_t address, std::uint64_t bytes);
+  /// Whether the harts run: false when they are paused, also by a debugger.
+  [[nodiscard]] Result<bool> running();
   /// Offers the harts to a debugger from now on, as MachineOptions::gdb_endpoint; "none" ends the offer.
   [[nodiscard]] Result<void> offer_debugger(std::string_view endpoint);
   /// Any other QMP command; the result is the "return" member. Callers include <nlohmann/json.hpp>.
@@ -131,7 +133,8 @@ class Machine {
   /// A new descriptor that becomes readable (POLLIN) when the emulator ends and stays so; never read from it. It is a
   /// duplicate: close it at will. Error: kDescriptorLimit.
   [[nodiscard]] Result<svp::UniqueFd> exit_fd() const;
-  /// SIGKILL, then waits (Timeouts::kill). No-op when it is dead. Error: kTimeout.
+  /// SIGKILL, then waits (Timeouts::kill). No-op when it is dead. A process that has given up the privileges with which
+  /// it started the machine lets the reaper send it. Errors: kTimeout, kNotPermitted.
   Result<ExitStatus> kill();
 
  private:

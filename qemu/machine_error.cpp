@@ -31,6 +31,7 @@ std::string_view to_string(MachineError::Kind kind) {
     case kDied: return "died";
     case kQmpError: return "qmp-error";
     case kPeersUsedUp: return "peers-used-up";
+    case kNotPermitted: return "not-permitted";
     case kTimeout: return "timeout";
   }
   return "unknown";
@@ -50,6 +51,11 @@ std::unexpected<MachineError> system_failure(std::string_view call, int error) {
     return failure(MachineError::Kind::kDescriptorLimit,
                    fmt::format("{} found no free file descriptor ({}).", call, std::strerror(error)),
                    "Raise the hard limit (ulimit -Hn, LimitNOFILE=) or boot with fewer slots.");
+  }
+  if (error == EFBIG) {
+    return failure(MachineError::Kind::kStartFailed,
+                   fmt::format("{} failed: {} (RLIMIT_FSIZE).", call, std::strerror(error)),
+                   "Raise the limit on the size of files: ulimit -f unlimited, LimitFSIZE=infinity.");
   }
   return failure(MachineError::Kind::kStartFailed, fmt::format("{} failed: {}.", call, std::strerror(error)),
                  "Check the limits of this machine or container (memory, processes, seccomp profile).");

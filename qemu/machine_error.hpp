@@ -37,6 +37,7 @@ struct MachineError {
     kDied,              ///< the emulator has ended; `exit` says how
     kQmpError,          ///< the emulator refused a command or did not answer within the bound
     kPeersUsedUp,       ///< a doorbell device has no peer id left
+    kNotPermitted,      ///< this process may not signal the emulator, and its reaper is gone
     kTimeout,           ///< a bounded wait of the caller passed; the machine is unchanged
   };
 

@@ -68,6 +68,7 @@ class Machine::Impl {
   [[nodiscard]] Result<void> start_thread();
   void serve();
   void publish_exit();
+  [[nodiscard]] std::unexpected<MachineError> not_ended() const;
   [[nodiscard]] bool on_link();
   [[nodiscard]] bool on_text(int fd, TextTail& tail, int tee, bool& ended);
   [[nodiscard]] std::optional<IoLoop::Clock::time_point> drain_deadline() const;

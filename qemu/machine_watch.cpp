@@ -43,8 +43,8 @@ Machine::Impl::~Impl() {
     loop_->wake();
     thread_.join();  // bounded: `stopping_` is set and it was woken; its handlers do not block
   }
-  guarded.link.reset();
-  collect_reaper(guarded, options.timeouts.reaper_exit);
+  // A reaper that does not end is the only thing left behind; a destructor has nobody to tell.
+  [[maybe_unused]] const auto collected = end_reaper(guarded, options.timeouts.reaper_exit);
 }
 
 bool Machine::Impl::owned_by_this_process() const { return ::getpid() == owner_; }
@@ -167,18 +167,22 @@ std::optional<ExitStatus> Machine::Impl::wait_exit(Timeouts::Duration timeout) c
 }
 
 Result<ExitStatus> Machine::Impl::kill() {
-  ::syscall(SYS_pidfd_send_signal, guarded.emulator_pidfd.get(), SIGKILL, nullptr, 0);
+  if (const auto requested = request_end(guarded); !requested) return std::unexpected(requested.error());
   // Without the thread (start failed before it) nobody reads the report, but the process itself can be waited for.
   if (!thread_.joinable()) {
     pollfd event{guarded.emulator_pidfd.get(), POLLIN, 0};
-    ::poll(&event, 1, static_cast<int>(options.timeouts.kill.count()));
+    if (::poll(&event, 1, static_cast<int>(options.timeouts.kill.count())) == 0) return not_ended();
     return ExitStatus{ExitStatus::Kind::kSignaled, SIGKILL};
   }
   if (const auto status = wait_exit(options.timeouts.kill)) return *status;
+  return not_ended();
+}
+
+std::unexpected<MachineError> Machine::Impl::not_ended() const {
   return failure(MachineError::Kind::kTimeout,
                  fmt::format("the emulator (pid {}) did not end within {} ms of SIGKILL.", guarded.emulator,
                              options.timeouts.kill.count()),
-                 "Look at /proc/<pid>/stack: it hangs in the kernel.");
+                 fmt::format("Look at /proc/{}/stack: it hangs in the kernel.", guarded.emulator));
 }
 
 }  // namespace qemu

@@ -7,7 +7,13 @@
 #include <optional>
 #include <string_view>
 
+#include "shared/units.hpp"
+
 namespace svp {
+
+// A card with less memory does not boot: the firmware's own, and one granule of a region
+// (firmware/platform/virt/board.cpp).
+inline constexpr std::uint64_t kLeastMemoryBytes = 2 * wire::kGiB + wire::kGranuleBytes;
 
 // A third of what the machine has available now, shared by `cards`; whole MiB, at least one. Looks at the whole machine
 // (MemAvailable), not at a container's limit. 0, no budget, when the machine does not tell.

@@ -145,7 +145,9 @@ void watch(const Child& child) {
     if (ready >= 0 && events[0].revents != 0) return;
     // The owner never sends: readable means the end of the link. An unexpected poll error ends the card as well.
     if (ready < 0 || events[1].revents != 0 || events[2].revents != 0) {
-      invoke(SYS_pidfd_send_signal, child.pidfd, SIGKILL);
+      const long sent = invoke(SYS_pidfd_send_signal, child.pidfd, SIGKILL);
+      // It asked for SIGKILL at its parent's death, which needs nobody's right.
+      if (sent < 0 && sent != -ESRCH) leave(1);
       watched = 1;
     }
   }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "host_driver/base/file_size_signal.hpp"
 #include "qemu/errors.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -73,6 +74,12 @@ Result<svp::UniqueFd> open_anew(const svp::UniqueFd& write_end) {
   return opened;
 }
 
+Result<void> set_size(int window, std::uint64_t bytes) {
+  const svp::FileSizeSignalHeld held;
+  if (::ftruncate(window, static_cast<off_t>(bytes)) == 0) return {};
+  return system_failure(fmt::format("a window of {} bytes: ftruncate", bytes), errno);
+}
+
 }  // namespace
 
 Result<svp::UniqueFd> create_window(unsigned number, std::uint64_t bytes) {
@@ -81,7 +88,7 @@ Result<svp::UniqueFd> create_window(unsigned number, std::uint64_t bytes) {
   svp::UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
   if (!window.valid() && errno == EINVAL) window.reset(::memfd_create(name.c_str(), kFlags));
   if (!window.valid()) return system_failure("memfd_create", errno);
-  if (::ftruncate(window.get(), static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate(window)", errno);
+  if (auto sized = set_size(window.get(), bytes); !sized) return std::unexpected(std::move(sized.error()));
   // A peer that could shrink it would make the other side's access a SIGBUS.
   if (::fcntl(window.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return system_failure("F_ADD_SEALS", errno);

@@ -11,10 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
+#include "host_driver/base/file_size_signal.hpp"
 #include "qemu/emulator_environment.hpp"
 #include "qemu/errors.hpp"
 #include "qemu/reaper_image.hpp"
@@ -41,6 +45,7 @@ Result<svp::UniqueFd> create_reaper_file() {
   }
   if (!file.valid()) return system_failure("memfd_create", errno);
   const auto image = reaper_image();
+  const svp::FileSizeSignalHeld held;
   if (::write(file.get(), image.data(), image.size()) != static_cast<ssize_t>(image.size())) {
     return system_failure("write(reaper)", errno);
   }
@@ -56,6 +61,8 @@ class SpawnPlan {
     sigset_t none;
     sigset_t all;
     ::sigemptyset(&none);
+    // A dump of the card's memory that is too large for RLIMIT_FSIZE is an answer, not the emulator's end.
+    ::sigaddset(&none, SIGXFSZ);
     ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     // Also SIGCHLD: an owner that ignores it would otherwise take the emulator's exit status from the reaper.
@@ -147,7 +154,7 @@ Result<void> start_reaper(Guarded& guarded, svp::UniqueFd reaper_link, const std
   if (!file) return std::unexpected(std::move(file.error()));
   const svp::UniqueFd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
   if (!null.valid()) return system_failure("open(/dev/null)", errno);
-  const svp::UniqueFd self = open_pidfd(::getpid());
+  svp::UniqueFd self = open_pidfd(::getpid());
   if (!self.valid()) return system_failure("pidfd_open", errno);
 
   const int above = reaper::kFirstInherited + static_cast<int>(inherited.size());
@@ -166,7 +173,9 @@ Result<void> start_reaper(Guarded& guarded, svp::UniqueFd reaper_link, const std
   if (const int error = plan.run(path.c_str(), all, above, guarded.reaper); error != 0) {
     return system_failure("posix_spawn(reaper)", error);
   }
+  self.reset();  // the next call finds a free number, also at the limit of descriptors
   guarded.reaper_pidfd = open_pidfd(guarded.reaper);
+  if (!guarded.reaper_pidfd.valid()) return system_failure("pidfd_open(reaper)", errno);
   return {};
 }
 
@@ -180,38 +189,68 @@ Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return system_failure("socketpair", errno);
   Guarded guarded;
   guarded.link.reset(link[0]);
-  if (auto started = start_reaper(guarded, svp::UniqueFd{link[1]}, emulator, arguments, inherited, error_output);
-      !started) {
-    return std::unexpected(std::move(started.error()));
-  }
-
-  auto received = receive_report(guarded.link.get(), timeout);
+  auto started = start_reaper(guarded, svp::UniqueFd{link[1]}, emulator, arguments, inherited, error_output);
+  auto received = started ? receive_report(guarded.link.get(), timeout) : std::unexpected(std::move(started.error()));
   if (received && received->report.kind == reaper::ReportKind::kStarted && received->descriptor.valid()) {
     guarded.emulator = received->report.value;
     guarded.emulator_pidfd = std::move(received->descriptor);
     return guarded;
   }
-  guarded.link.reset();  // ends a reaper that hangs half-way
-  collect_reaper(guarded, timeout);
+  // Also ends a reaper that hangs half-way. What is told is why the start failed.
+  [[maybe_unused]] const auto ignored = end_reaper(guarded, timeout);
   if (!received) return std::unexpected(std::move(received.error()));
   return failure(MachineError::Kind::kStartFailed,
                  fmt::format("'{}' could not be executed: {}.", emulator, std::strerror(received->report.value)),
                  "Check that the emulator is an executable for this machine; scripts/bootstrap installs one.");
 }
 
-void collect_reaper(Guarded& guarded, Timeouts::Duration timeout) {
-  if (guarded.reaper < 0) return;
-  if (guarded.reaper_pidfd.valid()) {
-    pollfd event{guarded.reaper_pidfd.get(), POLLIN, 0};
-    if (::poll(&event, 1, static_cast<int>(timeout.count())) == 0) {
-      ::syscall(SYS_pidfd_send_signal, guarded.reaper_pidfd.get(), SIGKILL, nullptr, 0);
-    }
+Result<void> request_end(const Guarded& guarded) {
+  const bool sent = ::syscall(SYS_pidfd_send_signal, guarded.emulator_pidfd.get(), SIGKILL, nullptr, 0) == 0;
+  const int error = sent ? 0 : errno;
+  if (sent || error == ESRCH) return {};
+  if (guarded.link.valid() && ::shutdown(guarded.link.get(), SHUT_WR) == 0) return {};
+  return failure(MachineError::Kind::kNotPermitted,
+                 fmt::format("the emulator (pid {}) cannot be ended: {}, and its reaper is gone.", guarded.emulator,
+                             std::strerror(error)),
+                 fmt::format("End it as the user who started it: kill -9 {}.", guarded.emulator));
+}
+
+Result<void> end_reaper(Guarded& guarded, Timeouts::Duration timeout) {
+  // Not only closed: a poll of io_uring or a forked child may hold the link open.
+  if (guarded.link.valid()) ::shutdown(guarded.link.get(), SHUT_RDWR);
+  guarded.link.reset();
+  if (guarded.reaper < 0) return {};
+  const pid_t reaper = std::exchange(guarded.reaper, -1);
+  const svp::UniqueFd descriptor = std::move(guarded.reaper_pidfd);
+  if (collect_child(reaper, descriptor.get(), timeout)) return {};
+  return failure(MachineError::Kind::kTimeout,
+                 fmt::format("the reaper (pid {}) of the emulator (pid {}) has not ended within {} ms.", reaper,
+                             guarded.emulator, timeout.count()),
+                 fmt::format("Look at /proc/{}/stack, and end both as the user who started them.", reaper));
+}
+
+bool collect_child(pid_t child, int pidfd, Timeouts::Duration timeout) {
+  const auto ended = [&] {
+    pollfd event{pidfd, POLLIN, 0};
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    int ready;
+    do {
+      const auto left = std::chrono::ceil<Timeouts::Duration>(deadline - std::chrono::steady_clock::now());
+      ready = ::poll(&event, 1, static_cast<int>(std::max(left, Timeouts::Duration{0}).count()));
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
+  };
+  // Without a descriptor nothing can be waited for: it is killed, and collected if that was quick.
+  if (pidfd < 0) {
+    const bool sent = ::kill(child, SIGKILL) == 0;
+    return ::waitpid(child, nullptr, WNOHANG) != 0 || (!sent && errno == ESRCH);
+  }
+  if (!ended()) {
+    const bool sent = ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) == 0;
+    if ((!sent && errno != ESRCH) || !ended()) return false;
   }
   // ECHILD: an owner that ignores SIGCHLD or waits for any child has collected it already.
-  // bounded: it has ended, was sent SIGKILL, or ends with its link
-  while (::waitpid(guarded.reaper, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  guarded.reaper = -1;
+  return ::waitpid(child, nullptr, WNOHANG) != 0;
 }
 
 }  // namespace qemu

@@ -24,7 +24,8 @@ struct Guarded {
 
 /// Starts `emulator` with `arguments` (argv[1…]) under a reaper. `inherited[i]` becomes the emulator's descriptor
 /// number first_inherited_descriptor() + i; `error_output` its stdout and stderr. Nothing else is inherited, signal
-/// dispositions and the mask are the default ones, and both live in an own session (a terminal's ^C is the owner's).
+/// dispositions are the default ones, only SIGXFSZ is blocked, and both are a process group of their own (a terminal's
+/// ^C is the owner's).
 /// Variables: emulator_environment().
 [[nodiscard]] Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std::string>& arguments,
                                             std::span<const int> inherited, int error_output,
@@ -32,7 +33,17 @@ struct Guarded {
 
 [[nodiscard]] int first_inherited_descriptor();
 
-/// Waits (bounded) until the reaper has ended, kills it otherwise, and collects it.
-void collect_reaper(Guarded& guarded, Timeouts::Duration timeout);
+/// Kills the emulator. When this process may not signal it (it has given up the privileges with which it started the
+/// emulator), the reaper is asked, which still has them. Does not wait.
+[[nodiscard]] Result<void> request_end(const Guarded& guarded);
+
+/// Drops the link, waits until the reaper has ended, kills it after `timeout`, and collects it. kTimeout when it is
+/// still there after `timeout` once more, or may not be killed: then it ends by itself later, and this process's end
+/// collects it.
+[[nodiscard]] Result<void> end_reaper(Guarded& guarded, Timeouts::Duration timeout);
+
+/// Waits until a child of this process has ended, kills it after `timeout`, and collects it. False when it may not be
+/// killed, or is still there after `timeout` once more. `pidfd`: of the child, or -1 when none was to be had.
+[[nodiscard]] bool collect_child(pid_t child, int pidfd, Timeouts::Duration timeout);
 
 }  // namespace qemu

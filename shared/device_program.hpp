@@ -9,7 +9,9 @@
 // The launch of a program has the symbols (shared/kernel_abi.hpp, all of kind Address, operand i for symbol i):
 //   0               the program
 //   1 … n           its arguments
-//   n + 1           the workspace, when workspace_bytes() is not 0: the pool, then one scratchpad for each slice
+//   then            the workspace, which is the pool, when workspace_bytes() is not 0
+//   then            the scratchpads of the function, when scratchpads_bytes() is not 0: that of slice s begins
+//                   kScratchpadStride · s bytes from there. What a program leaves in them the next one finds
 //
 // An operation has an iteration space of up to eight dimensions, and operands: inputs first, then outputs. An element
 // of an operand lies, for the indices n, at
@@ -41,7 +43,7 @@ inline constexpr std::uint64_t kMagic = 0x3147525045525953;  // "SYREPRG1" littl
 inline constexpr std::uint32_t kVersion = 1;
 
 inline constexpr unsigned kMaxOperations = 4096;
-inline constexpr unsigned kMaxArguments = 30;  // with program and workspace the operands of one launch
+inline constexpr unsigned kMaxArguments = 120;
 inline constexpr unsigned kMaxOperands = 6;
 inline constexpr unsigned kMaxRank = 8;
 inline constexpr unsigned kMaxLoops = 4;  // nested
@@ -49,6 +51,7 @@ inline constexpr unsigned kMaxMasks = 4;
 inline constexpr unsigned kMaxSlices = 32;
 inline constexpr std::uint64_t kMaxProgramBytes = 32 * kMiB;
 inline constexpr std::uint64_t kMaxSliceScratchpadBytes = 2 * kMiB;
+inline constexpr std::uint64_t kScratchpadStride = kMaxSliceScratchpadBytes;  // from one slice to the next
 inline constexpr std::uint64_t kMaxPoolBytes = 14 * kGiB;
 
 struct Header {
@@ -64,13 +67,26 @@ struct Header {
   std::uint64_t data_bytes;
   std::uint64_t pool_bytes;        // memory of one launch, undefined at its start; a multiple of 128
   std::uint32_t slices;            // 0 … kMaxSlices
-  std::uint32_t scratchpad_bytes;  // of each slice, a multiple of 128
-  std::uint8_t reserved[48];
+  std::uint32_t scratchpad_bytes;  // of each slice, as far as the program uses it; a multiple of 128
+  std::uint32_t flags;             // kOneStorage; other bits are 0
+  std::uint8_t reserved[44];
 };
 static_assert(sizeof(Header) == kStickBytes);
 
-constexpr std::uint64_t workspace_bytes(const Header& header) {
-  return header.pool_bytes + std::uint64_t{header.slices} * header.scratchpad_bytes;
+// Arguments that begin at the same byte may be of one storage, also when they do not reach equally far: the launch
+// allows it. Without the flag they may only be exactly the same bytes.
+inline constexpr std::uint32_t kOneStorage = 1;
+
+constexpr std::uint64_t workspace_bytes(const Header& header) { return header.pool_bytes; }
+// From the first byte of the first slice to the last one that the program may use of the last slice.
+constexpr std::uint64_t scratchpads_bytes(const Header& header) {
+  if (header.slices == 0 || header.scratchpad_bytes == 0) return 0;
+  return (header.slices - 1) * kScratchpadStride + header.scratchpad_bytes;
+}
+// The operands of a launch: the program, its arguments, and what it needs besides.
+inline constexpr unsigned kMaxLaunchOperands = kMaxArguments + 3;
+constexpr std::uint32_t launch_operands(const Header& header) {
+  return 1 + header.argument_count + (workspace_bytes(header) != 0 ? 1 : 0) + (scratchpads_bytes(header) != 0 ? 1 : 0);
 }
 
 enum class Access : std::uint32_t { None = 0, Read = 1, Write = 2, ReadWrite = 3 };
@@ -258,6 +274,7 @@ enum class Where : std::uint8_t {
   Correction,   // of the launch: too short, or not of this program
   Unsupported,  // a combination that the format can say and this engine can not execute
   Crc,
+  Index,  // of a Gather or Scatter leads outside: found while the program runs
 };
 
 inline constexpr std::uint32_t kWholeProgram = ~std::uint32_t{0};
@@ -267,21 +284,38 @@ struct Refusal {
   Where where = Where::Nothing;
   std::uint8_t operand = kNoOperand;
   std::uint32_t operation = kWholeProgram;
+  std::uint32_t index = 0;  // Where::Index: the bits of the index
 
   constexpr bool ok() const { return where == Where::Nothing; }
   friend constexpr bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-// As the status that the engine ends a launch with: never 0.
+// As the status that the engine ends a launch with: never 0. An index has a form of its own, with its bits: a mark, the
+// operation in bits 36 to 47, the operand that it leads into in bits 32 to 35.
 inline constexpr std::uint64_t kStatusMark = 0x5052;
+inline constexpr std::uint64_t kIndexStatusMark = 0x5058;
+static_assert(kMaxOperations <= 1U << 12 && kMaxOperands <= 1U << 4);
 constexpr std::uint64_t to_status(const Refusal& refusal) {
+  if (refusal.where == Where::Index) {
+    return kIndexStatusMark << 48 | std::uint64_t{refusal.operation & 0xFFF} << 36 |
+           std::uint64_t{refusal.operand & 0xFU} << 32 | refusal.index;
+  }
   return kStatusMark << 48 | std::uint64_t{refusal.operand} << 40 | std::uint64_t{refusal.operation} << 8 |
          static_cast<std::uint64_t>(refusal.where);
 }
-constexpr bool is_refusal(std::uint64_t status) { return status >> 48 == kStatusMark; }
+constexpr bool is_refusal(std::uint64_t status) {
+  return status >> 48 == kStatusMark || status >> 48 == kIndexStatusMark;
+}
 constexpr Refusal from_status(std::uint64_t status) {
-  return {static_cast<Where>(status & 0xFF), static_cast<std::uint8_t>(status >> 40 & 0xFF),
-          static_cast<std::uint32_t>(status >> 8 & 0xFFFFFFFF)};
+  if (status >> 48 == kIndexStatusMark) {
+    return {.where = Where::Index,
+            .operand = static_cast<std::uint8_t>(status >> 32 & 0xF),
+            .operation = static_cast<std::uint32_t>(status >> 36 & 0xFFF),
+            .index = static_cast<std::uint32_t>(status)};
+  }
+  return {.where = static_cast<Where>(status & 0xFF),
+          .operand = static_cast<std::uint8_t>(status >> 40 & 0xFF),
+          .operation = static_cast<std::uint32_t>(status >> 8 & 0xFFFFFFFF)};
 }
 
 }  // namespace wire::program

@@ -2,7 +2,7 @@
 // Judges a device program: every field of it. What it accepts stays inside of its bases, ends, and gives results that
 // do not depend on the number of cores. Three things it cannot see:
 //  * arguments that overlap each other: whoever launches the program judges them;
-//  * the values of index operands: the engine refuses a value that leads outside, when it meets it (Where::Bounds);
+//  * the values of index operands: the engine refuses a value that leads outside, when it meets it (Where::Index);
 //  * an index that leads a Gather or Scatter in the pool or in a scratchpad to the operation's other operands. The result
 //    is then undefined; it stays inside of the program's memory.
 //
@@ -79,6 +79,7 @@ constexpr Refusal check_header(const Header& header, std::uint64_t bytes_availab
   if (header.pool_bytes > kMaxPoolBytes || !is_aligned(header.pool_bytes, kStickBytes)) return refuse(Where::Pool);
   if (header.slices > kMaxSlices || header.scratchpad_bytes > kMaxSliceScratchpadBytes) return refuse(Where::Slices);
   if (!is_aligned(header.scratchpad_bytes, kStickBytes)) return refuse(Where::Slices);
+  if ((header.flags & ~kOneStorage) != 0) return refuse(Where::Reserved);
   return detail::all_zero(header.reserved) ? Refusal{} : refuse(Where::Reserved);
 }
 

@@ -101,6 +101,7 @@ constexpr std::string_view name(Where where) {
     case Where::Correction: return "correction";
     case Where::Unsupported: return "unsupported";
     case Where::Crc: return "crc";
+    case Where::Index: return "index";
   }
   return "unknown";
 }

@@ -139,17 +139,13 @@ constexpr OpcodeRow reduction_row(Opcode opcode, std::uint8_t constants = 0, Rol
           Masks::Reduced,
           constants};
 }
-constexpr OpcodeRow top_k_row(Opcode opcode) {
-  return {opcode,
-          Family::TopK,
-          2,
-          {Role::Input, Role::Output},
-          FormatRule::Same,
-          kComputeFormats,
-          kComputeFormats,
-          Reduces::OneOfInput,
-          Masks::None,
-          0};
+constexpr OpcodeRow top_k_row(Opcode opcode, FormatRule rule = FormatRule::Same,
+                              std::uint8_t output = kComputeFormats) {
+  return {opcode,      Family::TopK,
+          2,           {Role::Input, Role::Output},
+          rule,        kComputeFormats,
+          output,      Reduces::OneOfInput,
+          Masks::None, 0};
 }
 
 }  // namespace detail
@@ -292,7 +288,7 @@ inline constexpr OpcodeRow kOpcodes[] = {
      0},
 
     detail::top_k_row(Opcode::TopKValue),
-    detail::top_k_row(Opcode::TopKIndex),
+    detail::top_k_row(Opcode::TopKIndex, FormatRule::SameSize, kComputeFormats | format_bit(Format::Int32)),
 };
 
 namespace detail {

@@ -38,7 +38,7 @@ static_assert(offsetof(ImageHeader, crc32c) == 12 && offsetof(ImageHeader, max_c
 inline constexpr std::uint64_t kMaxTextBytes = 1 * kMiB;
 inline constexpr std::uint64_t kMaxPoolBytes = 64 * kKiB;
 inline constexpr std::uint64_t kMaxImageBytes = kMaxTextBytes + kMaxPoolBytes + 64 * kKiB;  // header and alignment
-inline constexpr std::uint64_t kMaxCorrectionBytes = 4 * kKiB;
+inline constexpr std::uint64_t kMaxCorrectionBytes = 16 * kKiB;
 inline constexpr std::uint64_t kScratchpadBytes = 2 * kMiB;
 inline constexpr std::uint64_t kKernelStackBytes = 64 * kKiB;
 

@@ -91,11 +91,8 @@ inline double tanh(double x) {
   return x < 0 ? -t : t;
 }
 
-// x · sigmoid(y): 0 where sigmoid is, also for an infinite x.
-inline double gated(double x, double y) {
-  const double gate = sigmoid(y);
-  return gate == 0.0 ? (is_nan(x) ? x : x * 0.0 == 0.0 ? x * 0.0 : -0.0) : x * gate;
-}
+// NaN of −∞, as in PyTorch: −∞ · 0.
+inline double gated(double x, double y) { return x * sigmoid(y); }
 
 // x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), which is x · sigmoid of twice that argument.
 inline double gelu(double x) {
@@ -105,7 +102,8 @@ inline double gelu(double x) {
 
 inline double softplus(double x, double beta, double threshold) {
   const double scaled = beta * x;
-  return scaled > threshold ? x : log_one_plus(exp(scaled)) / beta;
+  // ln(1 + e^s) is s itself long before e^s is infinite.
+  return scaled > threshold || scaled > 700.0 ? x : log_one_plus(exp(scaled)) / beta;
 }
 
 // Before the rounding to FP32. Opcodes that are no functions give NaN.

@@ -7,6 +7,6 @@
 
 namespace wire {
 
-inline constexpr std::uint32_t kAbiVersion = 10;
+inline constexpr std::uint32_t kAbiVersion = 12;
 
 }  // namespace wire

@@ -167,7 +167,7 @@ bool AddressSpaces::map_context_data(FunctionSpace& space, CoreSpace& core, unsi
   slot.mapped = make_tables(space, [&] {
     return hal::map(core.root, base + wire::kArgumentsOffset, slot.data + kArgumentsAt, kPageBytes,
                     hal::Protection::Read) &&
-           hal::map(core.root, base + wire::kCorrectionOffset, slot.data + kCorrectionAt, kPageBytes,
+           hal::map(core.root, base + wire::kCorrectionOffset, slot.data + kCorrectionAt, wire::kMaxCorrectionBytes,
                     hal::Protection::Read) &&
            hal::map(core.root, base + wire::kStackOffset, slot.data + kStackAt, wire::kKernelStackBytes,
                     hal::Protection::ReadWrite) &&
@@ -218,7 +218,7 @@ bool AddressSpaces::find_place(Owner function, const RegionTable& regions, const
                                Place& place) const {
   FunctionSpace* space = tenants_[function].current;
   if (space == nullptr || space->regions_version != regions.version()) return false;
-  const std::uint32_t version = regions.names_version();
+  const std::uint64_t version = regions.names_version();
   unsigned area = 0;
   while (!space->areas[area].is_named(compute.image, compute.image_bytes, version)) {
     if (++area == space->areas.size()) return false;

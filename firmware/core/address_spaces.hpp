@@ -103,6 +103,7 @@ class AddressSpaces {
   std::uint64_t arena_pages() const;
   // Bytes that were summed, copied and cleared for launches, since boot: what they took of hart 0 before they ran.
   std::uint64_t prepared_bytes() const { return prepared_bytes_; }
+  void note_prepared(std::uint64_t bytes) { prepared_bytes_ += bytes; }
 
  private:
   // What the cores hold of one function.

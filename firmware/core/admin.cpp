@@ -5,6 +5,7 @@
 
 #include "firmware/core/buffer_commands.hpp"
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/function_commands.hpp"
@@ -300,15 +301,19 @@ void query(const Card& card, const Function& function, AdminReply& reply) {
   if (function.manages()) fill_card_figures(card, reply);
 }
 
-void set_trace(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+// Answered when the ring is empty, or when the trace was ended meanwhile.
+Progress set_trace(Card& card, Function& function, const AdminRequest& request, bool resumed, AdminReply& reply) {
   const std::uint32_t on = request.arguments.trace.on;
   if (on > 1) {
     reply = refusal(Status::BadType, Field::AdminTrace);
-  } else if (on == 1) {
-    card.traces.start(function.id(), function.window());
-  } else {
-    card.traces.stop(function.id());
+    return Progress::Answered;
   }
+  if (on == 0) {
+    card.traces.stop(function.id());
+    return Progress::Answered;
+  }
+  if (!resumed) card.traces.start(function.id(), function.window());
+  return card.traces.emptying(function.id()) ? Progress::Waits : Progress::Answered;
 }
 
 // Commands about the whole card: M only.
@@ -373,7 +378,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
         // The reply is published first: the loop restarts the firmware when this iteration is over.
         if (allowed_to_manage(function, reply)) card.request_restart();
         break;
-      case AdminCommand::Trace: set_trace(card, function, request, reply); break;
+      case AdminCommand::Trace: progress = set_trace(card, function, request, resumed, reply); break;
       case AdminCommand::BufferCreate: create_buffer(card, function, request, reply); break;
       case AdminCommand::BufferDestroy: destroy_buffer(card, function, request, reply); break;
       case AdminCommand::EventGrant: grant_event(card, function, request, reply); break;
@@ -418,6 +423,7 @@ namespace {
   hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id());
   // A tenant's command proves nothing: it may be the one that broke the card before and will again.
   if (function.manages()) hal::mark_boot_good();
+  function.charge(charge_of(pending.request.command));
   if (handle(card, function, pending, false) == Progress::Waits) function.commands.keep(pending);
 }
 
@@ -428,8 +434,9 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
   if (!function.running() || function.reset.running()) return false;
   bool any = false;
   const std::uint64_t charged = function.charged();
-  // A command buffer that is copied and judged is enough for one quantum.
-  while (budget-- != 0 && !function.commands.full() && queue.ready() && function.charged() == charged) {
+  // What is taken last may be a whole quantum by itself.
+  while (budget-- != 0 && !function.commands.full() && queue.ready() &&
+         function.charged() - charged <= kQuantumBytes / 2) {
     any = true;
     serve_command(card, function);
   }
@@ -443,6 +450,13 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
 bool progress_admin(Card& card, Function& function) {
   if (!function.commands.any() || !function.running()) return false;
   bool any = false;
+  if (card.traces.emptying(function.id())) [[unlikely]] {
+    card.traces.empty_part(function.id());
+    function.charge(Traces::kEmptyingCost);
+    card.plan.note_bytes(Traces::kEmptyingCost);
+    card.plan.look_at_all();
+    any = true;
+  }
   for (unsigned place = 0; place < PendingCommands::kPlaces; ++place) {
     PendingAdmin* pending = function.commands.waiting_at(place);
     if (pending == nullptr || handle(card, function, *pending, true) == Progress::Waits) continue;

@@ -5,6 +5,7 @@
 
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/command_buffers.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/steps.hpp"
@@ -20,9 +21,6 @@ using wire::Outcome;
 using wire::Status;
 
 namespace {
-
-// What a block costs to be judged, as the bytes of a copy: see kBytesOfAStep.
-constexpr std::uint64_t kBytesOfABlock = 4 * 1024;
 
 // Bytes of data that are the block's own.
 std::uint64_t tensor_bytes(const ControlBlock& cb) {

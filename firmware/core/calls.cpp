@@ -38,23 +38,23 @@ constexpr std::uint32_t kJudgedInAStep = 8;
 
 enum class Judged : std::uint8_t { All, Some, Refused };
 
-// Regions have come or gone since the buffer was judged last. Refused: call.index is the first block that is not in
+// Regions have come or gone since the buffer was judged last. Refused: call.judging is the first block that is not in
 // order any more. Nothing of the buffer has begun.
 [[gnu::cold, gnu::noinline]] Judged judge_again(Function& function, Block& block, Verdict& why) {
   CallState& call = block.call;
-  const std::uint32_t version = function.regions.names_version();
+  const std::uint64_t version = function.regions.names_version();
   if (call.judged_for != version) {
     call.judged_for = version;
-    call.index = 0;
+    call.judging = 0;
   }
-  for (std::uint32_t step = 0; step < kJudgedInAStep && call.index < call.buffer->blocks; ++step, ++call.index) {
-    BufferEntry& entry = call.buffer->entry(call.index);
+  for (std::uint32_t step = 0; step < kJudgedInAStep && call.judging < call.buffer->blocks; ++step, ++call.judging) {
+    BufferEntry& entry = call.buffer->entry(call.judging);
     if (entry.judged == version) continue;
     why = judge_addresses(function, entry.cb);
     if (!why.ok() && !mutated(Mutant::CallJudged)) return Judged::Refused;
     entry.judged = version;
   }
-  if (call.index < call.buffer->blocks) return Judged::Some;
+  if (call.judging < call.buffer->blocks) return Judged::Some;
   call.buffer->judged = version;
   return Judged::All;
 }
@@ -73,6 +73,7 @@ Verdict begin_call(Function& function, Block& block) {
   if (payload.signal_base > ~std::uint64_t{0} - buffer->last_signal) return {Status::Overflow, Field::CallSignalBase};
   block.call = {.buffer = buffer,
                 .index = 0,
+                .judging = 0,
                 .judged_for = 0,
                 .signal_base = payload.signal_base,
                 .start_time = 0,
@@ -123,11 +124,11 @@ bool step_call(Card& card, Function& function, unsigned index) {
   if (judged == Judged::Some) return true;
   if (judged == Judged::Refused) {
     block.start_time = 0;
+    block.call.index = block.call.judging;  // the completion names it
     const bool passes = block.call.buffer == nullptr && mutated(Mutant::CallBuffer, why.status);
     end_block(function, index, {passes ? Outcome::Ok : Outcome::Rejected, passes ? Verdict{} : why, hal::now()});
     return true;
   }
-  block.call.index = 0;
   load_entry(block);
   if (block.cb.header.opcode == Opcode::Compute && !card.faults.armed(wire::FaultPoint::RegionEntry)) [[likely]]
     return start_launch(card, function, index);

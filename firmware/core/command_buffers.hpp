@@ -25,8 +25,7 @@ struct BufferEntry {
   // Of the correction tensor, for contexts that have a copy of it: no two are the same, and a patch changes it.
   std::uint64_t tensor;
   // RegionTable::names_version() for which its addresses are known to be in order; 0: none.
-  std::uint32_t judged;
-  std::uint32_t reserved;
+  std::uint64_t judged;
 };
 
 // In pages of its own; the entries and the data stand behind it.
@@ -36,8 +35,8 @@ struct CommandBuffer {
   std::uint64_t last_signal;  // the largest value of its EVENT_SIGNALs; 0: it has none
   std::uint32_t blocks;
   std::uint32_t data_bytes;
+  std::uint64_t judged;  // as every entry's; 0: look at the entries
   std::uint32_t users;   // calls under way
-  std::uint32_t judged;  // as every entry's; 0: look at the entries
   bool destroyed;        // no call finds it any more; it goes with its last user
 
   BufferEntry& entry(std::uint32_t block) { return reinterpret_cast<BufferEntry*>(this + 1)[block]; }

@@ -106,7 +106,8 @@ void poison(Function& function, unsigned index, Status status) {
 
 // A wait that lasts too long costs nobody anything.
 bool costs_others(const Ending& ending) {
-  return ending.outcome == Outcome::Timeout && ending.why.field != wire::Field::EventStream;
+  const bool of_a_wait = ending.why.field == wire::Field::EventStream || ending.why.field == wire::Field::EventGrant;
+  return ending.outcome == Outcome::Timeout && !of_a_wait;
 }
 
 }  // namespace
@@ -117,6 +118,7 @@ void end_block(Function& function, unsigned index, const Ending& ending) {
     return;
   if (costs_others(ending)) count_timeout(function, index);
   poison(function, index, ending.why.status);
+  charge_looks(function);
 }
 
 void end_called_kernel(Function& function, unsigned index, std::uint64_t end_time, std::uint64_t slices) {

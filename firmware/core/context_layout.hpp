@@ -9,10 +9,11 @@
 
 namespace fw {
 
-// One run of pages: arguments page, correction page, stack.
+// One run of pages: arguments page, correction tensor, stack.
 inline constexpr std::uint64_t kArgumentsAt = 0;
 inline constexpr std::uint64_t kCorrectionAt = kPageBytes;
-inline constexpr std::uint64_t kStackAt = 2 * kPageBytes;
+inline constexpr std::uint64_t kStackAt = kCorrectionAt + wire::kMaxCorrectionBytes;
+static_assert(wire::kMaxCorrectionBytes % kPageBytes == 0);
 inline constexpr std::uint64_t kContextDataBytes = kStackAt + wire::kKernelStackBytes;
 
 constexpr std::uint64_t context_base(unsigned slot) { return wire::kContextWindow + slot * wire::kContextStride; }

@@ -49,6 +49,10 @@ namespace {
 bool step_stream(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.streams.block(stream.head);
+  if (stream.settling()) [[unlikely]] {
+    settle_stream_reset(function, index);
+    return true;
+  }
   if (stream.poisoned() && !mutated(Mutant::Poison)) {
     end_head(function, index, {Outcome::Aborted, {Status::StreamPoisoned}, hal::now()});
     return true;
@@ -131,8 +135,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
   // A wait that is not fulfilled has not started.
   const bool begun = stream.phase != Stream::Phase::Idle && stream.phase != Stream::Phase::Waiting;
   const CallState& call = function.streams.block(at).call;
-  const bool started = begun || (call.buffer != nullptr &&
-                                 function.streams.block(at).cb.header.opcode != Opcode::Call && call.index != 0);
+  const bool started = begun || (call.buffer != nullptr && call.index != 0);
   if (started && at == stream.head) {
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
@@ -153,7 +156,13 @@ void settle_stream_reset(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   const Outcome left = mutated(Mutant::AbortAtReset) ? Outcome::Ok : Outcome::Aborted;
   function.streams.withdraw_wait(index);
-  while (stream.head != kNoBlock) finish_head(function, index, left, {Status::Stopped});
+  for (unsigned ended = 0; stream.head != kNoBlock; ++ended) {
+    if (ended == kEndedInAStep) {
+      function.charge(kQuantumBytes);
+      return function.streams.resume(index);
+    }
+    finish_head(function, index, left, {Status::Stopped});
+  }
   const bool closes = stream.state() == StreamState::Closing;
   function.streams.set_state(index, closes ? StreamState::Closed : StreamState::Open);
   if (!closes && mutated(Mutant::PoisonEnds)) function.streams.set_state(index, StreamState::Poisoned);

@@ -36,7 +36,9 @@ enum class Cancelled : std::uint8_t {
 };
 Cancelled cancel_block(Card& card, Function& function, unsigned stream, std::uint64_t sequence);
 
-// The end of a stream's reset or close: what was queued ends ABORTED, the stream is as new, or closed.
+// The end of a stream's reset or close, or a part of it: what was queued ends ABORTED, kEndedInAStep blocks at a time;
+// with the last of them the stream is as new, or closed. Until then it stays runnable, and its next step goes on.
+inline constexpr unsigned kEndedInAStep = 32;
 void settle_stream_reset(Function& function, unsigned stream);
 
 // A launch has ended: one stream of the function that waits for room on the cores tries again, in turn.
@@ -60,5 +62,12 @@ inline constexpr std::uint64_t kBytesOfAnElement = 32;
 inline constexpr std::uint64_t kQuantumBytes = 2 * kDmaStepBytes;
 // What an empty block costs, in bytes: a quantum of blocks and one of bytes are about the same.
 inline constexpr std::uint64_t kBytesOfAStep = 16 * 1024;
+// What a transfer costs besides its bytes: as much as an empty block, once more.
+inline constexpr std::uint64_t kBytesOfATransfer = 16 * 1024;
+// What it costs to look at one wait: in a list of waiters, or on the way along a chain of waits (natively a twelfth of
+// an empty block).
+inline constexpr std::uint64_t kBytesOfALook = 1536;
+// What an event costs besides an empty block and its own looks, in looks: a quantum has two thirds of them.
+inline constexpr std::uint32_t kLooksOfAnEvent = 8;
 
 }  // namespace fw

@@ -6,6 +6,7 @@
 
 #include "firmware/core/function_table.hpp"
 #include "firmware/core/poll_plan.hpp"
+#include "firmware/hal/hart.hpp"
 #include "firmware/mutants/mutants.hpp"
 
 namespace fw {
@@ -50,13 +51,14 @@ void EventGrants::note_wait(std::uint32_t grantee, std::uint32_t index, std::uin
   at(grantee, index).lowest = std::min(at(grantee, index).lowest, value);
 }
 
-void EventGrants::call_waiters(std::uint16_t place, std::uint64_t value) {
-  for (; place != kNoEventGrant; place = grants_[place].next) {
+std::uint32_t EventGrants::call_waiters(std::uint16_t place, std::uint64_t value) {
+  std::uint32_t looks = 0;
+  for (; place != kNoEventGrant; place = grants_[place].next, ++looks) {
     Grant& grant = grants_[place];
     if (value < grant.lowest) continue;
     grant.lowest = kNever;
     Function& grantee = functions_[place / kGrantsPerFunction];
-    for (unsigned s = grant.first_waiter; s != kNoWaiter; s = grantee.streams.waiter_behind(s)) {
+    for (unsigned s = grant.first_waiter; s != kNoWaiter; s = grantee.streams.waiter_behind(s), ++looks) {
       const std::uint64_t awaited = grantee.streams.awaited_value(s);
       if (awaited <= value) {
         grantee.streams.resume(s);
@@ -66,13 +68,17 @@ void EventGrants::call_waiters(std::uint16_t place, std::uint64_t value) {
     }
     plan_.look_at(grantee);
   }
+  return looks;
 }
 
 // Its waiters are in no list any more: they find out when they are stepped.
 void EventGrants::revoke_place(std::uint16_t place) {
   Grant& grant = grants_[place];
   std::uint16_t* in_list = &functions_[grant.timeline.function].streams.grants_of(grant.timeline.stream);
-  while (*in_list != place) in_list = &grants_[*in_list].next;
+  while (*in_list != place) {
+    if (*in_list == kNoEventGrant) hal::panic("a grant is in no list of its timeline");
+    in_list = &grants_[*in_list].next;
+  }
   *in_list = grant.next;
   Function& grantee = functions_[place / kGrantsPerFunction];
   while (grant.first_waiter != kNoWaiter) {

@@ -57,8 +57,9 @@ class EventGrants {
   std::uint8_t& first_waiter(std::uint32_t grantee, std::uint32_t index) { return at(grantee, index).first_waiter; }
   // A stream of it has joined the list, for this value.
   void note_wait(std::uint32_t grantee, std::uint32_t index, std::uint64_t value);
-  // Waiters for values up to this look again; `grant` begins a timeline's list.
-  [[gnu::cold, gnu::noinline]] void call_waiters(std::uint16_t grant, std::uint64_t value);
+  // Waiters for values up to this look again; `grant` begins a timeline's list. How many grants and waits were looked
+  // at.
+  [[gnu::cold, gnu::noinline]] std::uint32_t call_waiters(std::uint16_t grant, std::uint64_t value);
 
  private:
   struct Grant {

@@ -74,7 +74,9 @@ std::expected<StreamPlace, Status> awaited_by(const Card& card, std::uint32_t fu
 std::optional<wire::FaultRecord> cycle_from(Card& card, const StreamPlace& first) {
   CycleRecord cycle(first.function);
   StreamPlace at = first;
+  StreamTable& own = card.functions[first.function].streams;
   for (unsigned step = 0; step < wire::kStreamsPerFunction; ++step) {
+    own.note_looks(1);
     cycle.add(at);
     const wire::EventPayload& wait = card.functions[at.function].streams.head(at.stream).cb.payload.event;
     const auto next = awaited_by(card, at.function, wait);
@@ -148,7 +150,9 @@ void step_wait(Card& card, Function& function, unsigned index) {
 
 void step_event(Card& card, Function& function, unsigned index) {
   const bool signals = function.streams.head(index).cb.header.opcode == wire::Opcode::EventSignal;
+  function.streams.note_looks(kLooksOfAnEvent);
   signals ? step_signal(function, index) : step_wait(card, function, index);
+  charge_looks(function);
 }
 
 }  // namespace fw

@@ -67,7 +67,7 @@ struct MappedRegion {
 struct FunctionSpace {
   std::uint32_t function;         // whose it is: Owner
   std::uint32_t launches;         // under way on this space
-  std::uint32_t regions_version;  // of the region table that `windows` was made for
+  std::uint64_t regions_version;  // of the region table that `windows` was made for
   std::uint64_t root;             // holds the region tables; never run itself
   std::uint64_t bytes;            // firmware memory of this space, page tables included
   std::uint8_t windows;           // regions whose tables exist

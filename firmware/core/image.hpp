@@ -31,18 +31,18 @@ struct ExecutionArea {
   // How the launch that used it last named its source, and RegionTable::names_version() then. 0: none has.
   std::uint64_t named_region = 0;
   std::uint64_t named_offset = 0;
+  std::uint64_t named_version = 0;
   std::uint32_t named_generation = 0;
-  std::uint32_t named_version = 0;
 
   bool matches(hal::PhysicalAddress address, std::uint64_t bytes) const {
     return source == address && header.image_bytes == bytes && !stale;
   }
   // A name that has been looked up means the same until the region table changes.
-  bool is_named(const wire::Endpoint& name, std::uint64_t bytes, std::uint32_t version) const {
+  bool is_named(const wire::Endpoint& name, std::uint64_t bytes, std::uint64_t version) const {
     return named_offset == name.offset && named_region == name.region_id && named_generation == name.generation &&
            named_version == version && header.image_bytes == bytes && !stale;
   }
-  void set_name(const wire::Endpoint& name, std::uint32_t version) {
+  void set_name(const wire::Endpoint& name, std::uint64_t version) {
     named_region = name.region_id;
     named_offset = name.offset;
     named_generation = name.generation;

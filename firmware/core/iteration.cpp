@@ -46,6 +46,12 @@ bool ready(Function& function) {
   return function.streams.room() && function.queues[wire::kControlBlockQueue].ready();
 }
 
+// Whether something of the function is under way that no ring tells of: then it is not quiet.
+bool under_way(const Function& function) {
+  return function.reset.running() || function.commands.any() || function.streams.any_runnable() ||
+         function.streams.stalls_end() != kNever;
+}
+
 // Whether the function has something for hart 0; it waits for its quantum then.
 bool notice(Card& card, Function& function) {
   const bool waits = ready(function);
@@ -87,12 +93,6 @@ bool serve(Card& card, Function& function, bool any) {
   return any;
 }
 
-// Whether something of the function is under way that no ring tells of: then it is not quiet.
-bool under_way(const Function& function) {
-  return function.reset.running() || function.commands.any() || function.streams.any_runnable() ||
-         function.streams.stalls_end() != kNever;
-}
-
 void look_for_quiet_ones(Card& card) {
   for (Function& function : card.functions) {
     if (!card.plan.busy(function)) notice(card, function);
@@ -122,9 +122,9 @@ bool look(Card& card, unsigned f, bool ended) {
 }  // namespace
 
 bool somebody_waits(Card& card, const Function& function) {
-  if (card.launches.ended_pending()) return true;
+  if (card.launches.ended_pending() || card.run_queues.has_work(0)) return true;
   for (Function& other : card.functions) {
-    if (&other == &function ? control_pending(other) : ready(other)) return true;
+    if (&other == &function ? control_pending(other) : ready(other) || under_way(other)) return true;
   }
   return false;
 }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "firmware/core/charges.hpp"
 #include "firmware/core/command_buffers.hpp"
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/control_block_check.hpp"
@@ -113,6 +114,11 @@ void Launches::tell(const Place& place, const ContextSlot::Told& told) {
   place.slot().told = told;
 }
 
+void Launches::charge_correction(std::uint64_t bytes) {
+  if (bytes > kFreeCorrectionBytes) [[unlikely]]
+    spaces_->note_prepared(bytes);
+}
+
 // Kernels only read it: what a launch of the same block has left is there still.
 void Launches::bring_correction(const Function& function, ContextSlot& slot, const Block& block,
                                 const wire::ComputePayload& compute) {
@@ -122,12 +128,14 @@ void Launches::bring_correction(const Function& function, ContextSlot& slot, con
     if (slot.tensor == entry.tensor) return;
     hal::copy(to, block.call.buffer->data() + entry.data_offset, compute.correction_bytes);
     slot.tensor = entry.tensor;
+    charge_correction(compute.correction_bytes);
     return;
   }
   const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
                                              compute.correction.offset, compute.correction_bytes);
   hal::copy(to, hal::pointer(from->address), compute.correction_bytes);
   slot.tensor = 0;
+  charge_correction(compute.correction_bytes);
 }
 
 void Launches::prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,

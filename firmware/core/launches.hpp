@@ -169,8 +169,9 @@ class Launches {
   // The part is number `index` of `parts`.
   void prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
                      const Block& block, const wire::ComputePayload& compute);
-  static void bring_correction(const Function& function, ContextSlot& slot, const Block& block,
-                               const wire::ComputePayload& compute);
+  void bring_correction(const Function& function, ContextSlot& slot, const Block& block,
+                        const wire::ComputePayload& compute);
+  void charge_correction(std::uint64_t bytes);
   [[gnu::noinline]] static void tell(const Place& place, const ContextSlot::Told& told);
   [[gnu::cold, gnu::noinline]] static void note_result(const Function& function, Launch& launch,
                                                        const wire::ComputePayload& compute);

@@ -13,8 +13,9 @@ class Function;
 inline constexpr unsigned kSpinIterations = 40;
 inline constexpr unsigned kMostSpins = 32;
 
-// Whether anybody but `function` has something for hart 0, or the function wants a message answered: what may take long
-// on hart 0 asks it now and then.
+// Whether anybody but `function` has something for hart 0 (in a ring, in the middle of a transfer, in a reset, or a
+// part of a kernel on core 0), or the function wants a message answered: what may take long on hart 0 asks it now and
+// then.
 bool somebody_waits(Card& card, const Function& function);
 // Likewise anybody: they wait for their quantum from now on.
 bool anything_ready(Card& card);

@@ -381,13 +381,17 @@ bool RegionPool::populate(std::uint64_t first, std::uint64_t last) {
   return true;
 }
 
+bool RegionPool::populated(hal::PhysicalAddress base, std::uint64_t bytes) const {
+  bool all = true;
+  for (std::uint64_t g = granule_of(base); g <= granule_of(base + bytes - 1); ++g) all &= test(populated_, g);
+  return all;
+}
+
 bool RegionPool::mark_written(Owner owner, hal::PhysicalAddress base, std::uint64_t bytes) {
   if (bytes == 0) return true;
   const std::uint64_t first = granule_of(base);
   const std::uint64_t last = granule_of(base + bytes - 1);
-  bool populated = true;
-  for (std::uint64_t g = first; g <= last; ++g) populated &= test(populated_, g);
-  if (!populated && !populate(first, last)) return false;
+  if (!populated(base, bytes) && !populate(first, last)) return false;
   std::uint64_t dirtied = 0;
   for (std::uint64_t g = first; g <= last; ++g) dirtied += set(dirty_, g) ? 1 : 0;
   if (dirtied != 0) tenants_[owner].dirty.fetch_add(dirtied, std::memory_order_relaxed);

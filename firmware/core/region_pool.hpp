@@ -66,6 +66,10 @@ class RegionPool {
   // touched. False when that would exceed the budget of populated memory (nothing is set then).
   bool mark_written(Owner owner, hal::PhysicalAddress base, std::uint64_t bytes);
 
+  // Whether a write to [base, +bytes) touches no memory for the first time: that costs the machine that emulates us a
+  // page fault for each granule.
+  bool populated(hal::PhysicalAddress base, std::uint64_t bytes) const;
+
   // The memory at `address` fails: its granule is granted no more, from when its present grant has ended until
   // power-on. True when it was not retired before.
   bool retire(hal::PhysicalAddress address);

@@ -58,10 +58,11 @@ class RegionTable {
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }
 
-  // Changes with every install() and remove(): who caches something about the regions compares it.
-  std::uint32_t version() const { return version_; }
+  // Changes with every install() and remove(): who caches something about the regions compares it. Of 64 bits, because
+  // a tenant changes it as often as it likes and a version that comes back would make an old cache look right.
+  std::uint64_t version() const { return version_; }
   // Changes with damage() as well: what a name was resolved to holds as long. Never 0.
-  std::uint32_t names_version() const { return names_version_; }
+  std::uint64_t names_version() const { return names_version_; }
 
   std::expected<unsigned, wire::Status> find(std::uint64_t region_id, std::uint32_t generation) const;
 
@@ -91,8 +92,8 @@ class RegionTable {
   // Of the region installed last. One counter for the table and not one per entry: to the PF a base can come back under
   // another ordinal, and an old handle must not match there either.
   std::uint32_t generation_ = 0;
-  std::uint32_t version_ = 1;
-  std::uint32_t names_version_ = 1;
+  std::uint64_t version_ = 1;
+  std::uint64_t names_version_ = 1;
 };
 
 }  // namespace fw

@@ -34,7 +34,10 @@ void begin_stream_reset(Card& card, Function& function, unsigned index, StreamSt
     return;
   }
   if (stream.phase == Stream::Phase::Moving) finish_head(function, index, Outcome::Fault, {Status::Stopped});
-  settle_stream_reset(function, index);
+  if (stream.head == kNoBlock) return settle_stream_reset(function, index);
+  // Its blocks end in steps of the stream, as many in each as a quantum has (run_streams).
+  function.streams.withdraw_wait(index);
+  function.streams.resume(index);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
 #include "shared/control_block.hpp"
@@ -48,12 +49,18 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 // One step of the DMA or FILL at the head of a stream.
 [[gnu::noinline]] void step_transfer(Card& card, Function& function, unsigned stream);
 // A COMPUTE at the head of the stream runs: the DMA behind it is moved now if it says that it may be (wire::kDmaAhead),
-// and ends when it comes to the head. Not beside a COMPUTE with a part on core 0: that part would wait for it.
+// and ends when it comes to the head. Not beside a COMPUTE on core 0 alone, whose hart moves the bytes. The other cores
+// of one with more compute meanwhile; its part on core 0 waits for at most wire::kMaxCorrectionBytes.
 [[gnu::noinline]] void move_ahead(Card& card, Function& function, const Stream& stream);
 // Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
 // True when a block has ended.
 [[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);
 
+// Charges the function with the waits that were looked at for it.
+inline void charge_looks(Function& function) {
+  if (const std::uint32_t looks = function.streams.take_looks(); looks != 0) [[unlikely]]
+    function.charge(looks * kBytesOfALook);
+}
 // The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
 [[gnu::noinline]] void step_event(Card& card, Function& function, unsigned stream);
 

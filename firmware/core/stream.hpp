@@ -36,7 +36,8 @@ struct CommandBuffer;
 struct CallState {
   CommandBuffer* buffer;     // nullptr: no such block, or it has not begun. It does not go while this names it
   std::uint32_t index;       // the block that is next, or under way
-  std::uint32_t judged_for;  // RegionTable::names_version() of the blocks before it, while they are judged again
+  std::uint32_t judging;     // while the blocks are judged again: the one that is next. None of them has begun
+  std::uint64_t judged_for;  // RegionTable::names_version() of the blocks before it, while they are judged again
   std::uint64_t signal_base;
   std::uint64_t start_time;  // of the first block; 0: none has started
   std::uint64_t bytes;       // moved by the blocks before this one

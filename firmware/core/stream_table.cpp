@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "firmware/core/event_grants.hpp"
+#include "firmware/hal/hart.hpp"
 #include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 
 void StreamTable::reset(bool first_open) {
+  timelines_ = {};  // first: nobody is in a list any more when a stream's state changes
   for (Stream& stream : streams_) {
     const bool banned = stream.banned && mutated(Mutant::BanEnds);
     stream = Stream{};
@@ -16,7 +18,6 @@ void StreamTable::reset(bool first_open) {
     stream.incarnation = 1;
   }
   if (first_open) set_state(0, StreamState::Open);
-  timelines_ = {};
   runnable_ = StreamSet{};
   waiting_ = StreamSet{};
   checks_images_ = false;
@@ -51,6 +52,12 @@ void StreamTable::note_queued_signal(unsigned stream, std::uint64_t value) {
 
 void StreamTable::open_timeline(unsigned stream) {
   if (timelines_[stream].first_grant != kNoEventGrant) grants_->revoke_timeline(function_, stream);
+  // Streams that waited for the stream that was are in no list afterwards: they look again, and find it gone.
+  while (timelines_[stream].first_waiter != kNoWaiter) {
+    const unsigned waiter = timelines_[stream].first_waiter;
+    withdraw_wait(waiter);
+    resume(waiter);
+  }
   timelines_[stream] = {};
   timelines_[stream].opened_in = streams_[stream].incarnation;
 }
@@ -76,7 +83,10 @@ void StreamTable::end_wait(unsigned waiter) {
   Stream& stream = streams_[waiter];
   if (stream.phase != Stream::Phase::Waiting) return;
   std::uint8_t* at = &first_beside(waiter);
-  while (*at != waiter) at = &timelines_[*at].next_waiter;
+  for (unsigned passed = 0; *at != waiter; ++passed, ++looks_) {
+    if (*at == kNoWaiter || passed == wire::kStreamsPerFunction) hal::panic("a stream that waits is in no list");
+    at = &timelines_[*at].next_waiter;
+  }
   *at = timelines_[waiter].next_waiter;
   stream.phase = Stream::Phase::Idle;
   stream.stalled_until = 0;
@@ -89,10 +99,12 @@ void StreamTable::withdraw_wait(unsigned waiter) {
 }
 
 void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
-  for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter) {
+  for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter, ++looks_) {
     if (blocks_[streams_[s].head].cb.payload.event.value <= value) resume(s);
   }
-  if (timelines_[awaited].first_grant != kNoEventGrant) grants_->call_waiters(timelines_[awaited].first_grant, value);
+  if (timelines_[awaited].first_grant != kNoEventGrant) {
+    looks_ += grants_->call_waiters(timelines_[awaited].first_grant, value);
+  }
 }
 
 void StreamTable::count_queued_signals(unsigned s) {

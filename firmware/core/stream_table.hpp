@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "firmware/core/stream.hpp"
 #include "firmware/core/timelines.hpp"
@@ -102,6 +103,9 @@ class StreamTable {
   [[gnu::cold, gnu::noinline]] void end_wait(unsigned waiter);
   // Likewise, and the head ends as one that has not started.
   [[gnu::cold, gnu::noinline]] void withdraw_wait(unsigned waiter);
+  // Entries of lists of waits that were looked at since the last call: what events cost besides their blocks.
+  std::uint32_t take_looks() { return std::exchange(looks_, 0); }
+  void note_looks(std::uint32_t looks) { looks_ += looks; }
   // Of EventGrants: the list of a timeline's grants, of a grant's waiters.
   std::uint16_t& grants_of(unsigned stream) { return timelines_[stream].first_grant; }
   std::uint8_t waiter_behind(unsigned waiter) const { return timelines_[waiter].next_waiter; }
@@ -148,6 +152,7 @@ class StreamTable {
   StreamSet waiting_;
   bool checks_images_ = false;
   std::uint64_t stalls_end_ = kNever;
+  std::uint32_t looks_ = 0;
   BlockPool blocks_;
 };
 

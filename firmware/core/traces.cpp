@@ -8,15 +8,28 @@
 namespace fw {
 
 void Traces::start(Owner function, std::span<std::byte> window) {
+  if (emptying(function)) return;
+  stop(function);
+  drain();
+  lost_[function].store(0, std::memory_order_relaxed);
   Ring& ring = rings_[function];
   ring.entries = reinterpret_cast<wire::TraceEntry*>(window.data() + wire::kTraceRing.offset);
   ring.next = 1;
-  for (std::uint64_t i = 0; i < wire::kTraceEntries; ++i) {
-    wire::store_relaxed(ring.entries[i].number, std::uint64_t{0});
+  ring.emptied = 0;
+  emptying_ |= bit(function);
+}
+
+void Traces::empty_part(Owner function) {
+  static_assert(wire::kTraceEntries % kEmptiedEntries == 0);
+  Ring& ring = rings_[function];
+  const std::uint32_t end = ring.emptied + kEmptiedEntries;
+  for (; ring.emptied != end; ++ring.emptied) {
+    wire::store_relaxed(ring.entries[ring.emptied].number, std::uint64_t{0});
   }
+  if (end != wire::kTraceEntries) return;
   wire::store_fence();
-  lost_[function].store(0, std::memory_order_relaxed);
-  on_ |= std::uint32_t{1} << function;
+  emptying_ &= ~bit(function);
+  on_ |= bit(function);
 }
 
 void Traces::write(Owner function, const wire::TraceEntry& entry) {

@@ -258,6 +258,7 @@ void fill_what_fits(Function& function, const ControlBlock& cb) {
     return end_head(function, index, {first ? Outcome::Rejected : Outcome::Fault, transfer.error(), hal::now()});
   }
   if (first) {
+    function.charge(kBytesOfATransfer);
     block.start_time = hal::now();
     publish_started(function, block);
     if (wire::is_strided(block.cb)) prepare_strided(block);
@@ -265,6 +266,9 @@ void fill_what_fits(Function& function, const ControlBlock& cb) {
     if (block.moved_ahead) [[unlikely]]
       block.progress = transfer->bytes;
   }
+  // Every step moves at most what is left: a progress beyond the end would make that nearly endless.
+  if (block.progress > transfer->bytes) [[unlikely]]
+    hal::panic("a transfer has moved more than its bytes");
   if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow, or it was moved ahead
     return end_transfer(function, index, *transfer, hal::now());
   }
@@ -289,6 +293,22 @@ bool is_ahead(const Block& block) {
 
 }  // namespace
 
+namespace {
+
+[[gnu::cold, gnu::noinline]] void note_ahead(Card& card, const Function& function, const Block& block,
+                                             std::uint64_t began) {
+  wire::TraceEntry entry{};
+  entry.kind = wire::TraceKind::Ahead;
+  entry.begin = began;
+  entry.end = hal::now();
+  entry.stream = block.cb.header.stream;
+  entry.sequence = block.cb.header.sequence;
+  entry.value = block.cb.payload.dma.bytes;
+  card.traces.write(function.id(), entry);
+}
+
+}  // namespace
+
 // What is in its way now is said when it comes to the head of its stream.
 void move_ahead(Card& card, Function& function, const Stream& stream) {
   const Block& head = function.streams.block(stream.head);
@@ -296,14 +316,33 @@ void move_ahead(Card& card, Function& function, const Stream& stream) {
   if (head.next == kNoBlock || head.call.buffer != nullptr || stream.state() != StreamState::Open) return;
   Block& block = function.streams.block(head.next);
   const std::uint64_t cores = head.cb.payload.compute.core_mask;
-  if (!is_ahead(block) || cores == 0 || (cores & 1) != 0 || card.faults.armed_any(kTransferPoints)) return;
+  // Of core 0 alone: hart 0 would compute nothing meanwhile.
+  if (!is_ahead(block) || cores <= 1 || card.faults.armed_any(kTransferPoints)) return;
   const auto transfer = resolve_transfer(function, block.cb);
   if (!transfer) return;
+  // Blocks are fetched, and moved ahead, outside of the quantum that ends with memory that is touched first.
+  if (!card.pool.populated(transfer->destination.address, transfer->bytes)) return;
   if (!card.pool.mark_written(function.id(), transfer->destination.address, transfer->bytes)) return;
+  const bool traced = card.traces.on(function.id());
+  const std::uint64_t began = traced ? hal::now() : 0;
   move_step(card, function, block, *transfer, transfer->bytes);
   block.progress = 0;
   block.moved_ahead = true;
+  if (traced) [[unlikely]]
+    note_ahead(card, function, block, began);
 }
+
+namespace {
+
+// What the time-out of the head is told to be of: of a wait, what it waited for.
+Verdict budget_expired(const Stream& stream, const Block& head) {
+  if (stream.phase != Stream::Phase::Waiting) return {Status::BudgetExpired, Field::Budget};
+  const wire::EventPayload& event = head.cb.payload.event;
+  if ((event.flags & wire::kEventGranted) != 0) return {Status::BudgetExpired, Field::EventGrant, event.grant};
+  return {Status::BudgetExpired, Field::EventStream, event.stream};
+}
+
+}  // namespace
 
 bool wake_stalled(Function& function) {
   const std::uint64_t now = hal::now();
@@ -317,9 +356,9 @@ bool wake_stalled(Function& function) {
     const std::uint64_t budget_end =
         budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
     if (now > budget_end) {
-      const Field field = stream.phase == Stream::Phase::Waiting ? Field::EventStream : Field::Budget;
+      const Verdict why = budget_expired(stream, block);
       function.streams.end_wait(s);
-      end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, field}, now});
+      end_head(function, s, {Outcome::Timeout, why, now});
       ended = true;
     } else if (now >= stream.stalled_until) {
       function.streams.end_stall(s);

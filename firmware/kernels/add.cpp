@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C = A + B by element, DL16 [M, N] in stick layout: the fp32 sum of the decoded operands, rounded to DL16 (nearest,
-// ties away from zero); a NaN operand gives 0x7FFF, overflow 0x7FFF with the sign; (-0) + (-0) is -0, other exact zeros
+// ties away from zero); NaN is 0x7FFE, overflow 0x7FFF with the sign; (-0) + (-0) is -0, other exact zeros
 // are +0.
 //
 // Cores take stick columns in turn. Padding lanes are added like the others. The rows of A and B have strides, so that

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic of DL16 in 16-bit integer lanes, 64 elements at a time: what the emulator does with the host's vector
 // instructions. Every function gives the fp32 result of the decoded operands, rounded to DL16 (nearest, ties away from
-// zero); a NaN operand gives 0x7FFF, overflow 0x7FFF with the sign.
+// zero); NaN is 0x7FFE, overflow 0x7FFF with the sign. Functions "of numbers" are right where neither operand is
+// infinite or NaN, and quicker.
 #pragma once
 
 #include "firmware/kernels/vector.hpp"
@@ -24,7 +25,24 @@ inline V differing(V a, V b) { return __riscv_vxor_vv_i16m1(a, b, vl); }
 // All bits set where the sign bit is: the emulator has no quick compares.
 inline V sign_mask(V a) { return __riscv_vsra_vx_i16m1(a, 15, vl); }
 inline V nonzero_mask(V magnitude) { return sign_mask(__riscv_vrsub_vx_i16m1(magnitude, 0, vl)); }  // 0 <= magnitude
-inline V nan_mask(V magnitude) { return sign_mask(__riscv_vadd_vx_i16m1(magnitude, 1, vl)); }
+inline V infinity_mask(V magnitude) { return sign_mask(__riscv_vadd_vx_i16m1(magnitude, 1, vl)); }
+inline V inverted(V a) { return __riscv_vxor_vx_i16m1(a, -1, vl); }
+inline V magnitude_of(V a) { return __riscv_vand_vx_i16m1(a, wire::kDl16MagnitudeBits, vl); }
+inline V larger_magnitude(V a, V b) { return __riscv_vmax_vv_i16m1(magnitude_of(a), magnitude_of(b), vl); }
+inline V smaller_magnitude(V a, V b) { return __riscv_vmin_vv_i16m1(magnitude_of(a), magnitude_of(b), vl); }
+// Of the magnitudes of two codes: where one is NaN.
+inline V either_nan_mask(V a, V b) {
+  const V nearest = __riscv_vmin_vv_i16m1(__riscv_vxor_vx_i16m1(a, wire::kDl16Nan, vl),
+                                          __riscv_vxor_vx_i16m1(b, wire::kDl16Nan, vl), vl);
+  return sign_mask(__riscv_vadd_vx_i16m1(nearest, -1, vl));
+}
+// A result, with the magnitude of infinity, and with NaN in the place of what there is.
+inline V with_infinity(V code, V mask) {
+  return either(code, as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(mask), 1, vl)));
+}
+inline V with_nan(V code, V mask) {
+  return either(both(code, inverted(mask)), __riscv_vand_vx_i16m1(mask, wire::kDl16Nan, vl));
+}
 
 inline constexpr int kGuard = 4;  // bits below the last place
 
@@ -61,29 +79,29 @@ void normalise(V& value, V& exponent) {
 }
 
 // The code of a result: 2^14 <= value < 2^15, of which the top bit adds one to the exponent field. -32 <= exponent <=
-// 64. Lanes without `nonzero` become zero; `sign` counts in bit 15; NaN where `largest`, of the magnitudes, is.
-inline V encoded(V value, V exponent, V nonzero, V sign, V largest) {
+// 64. Lanes without `nonzero` become zero; `sign` counts in bit 15.
+inline V encoded(V value, V exponent, V nonzero, V sign) {
   // Half of the last place is added, five bits go; the carry runs into the exponent. So that both ends of the range and
   // what lies beyond fit into signed lanes, the code is lower by 2^14 while it is limited.
   constexpr std::int16_t kHalfway = 0x4000;
   V code = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(value, 16, vl)), 5, vl));
   code = add(__riscv_vadd_vx_i16m1(code, -kHalfway, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
   code = __riscv_vmax_vv_i16m1(code, __riscv_vmv_v_x_i16m1(-kHalfway, vl), vl);
-  code = __riscv_vmin_vv_i16m1(code, __riscv_vmv_v_x_i16m1(wire::kDl16Nan - kHalfway, vl), vl);
+  code = __riscv_vmin_vv_i16m1(code, __riscv_vmv_v_x_i16m1(wire::kDl16Infinity - kHalfway, vl), vl);
   code = both(__riscv_vadd_vx_i16m1(code, kHalfway, vl), nonzero);
-  const V nan = nan_mask(largest);
-  code = either(code, __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
-  const V sign_bit = __riscv_vsll_vx_i16m1(__riscv_vadd_vx_i16m1(nan, 1, vl), 15, vl);  // none where NaN is
-  return either(code, both(sign, sign_bit));
+  // What is above the largest number is infinity: the code between the two is that of NaN.
+  constexpr std::int16_t kToSign = wire::kDl16MagnitudeBits - wire::kDl16Max;
+  const U beyond = __riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(code, kToSign, vl)), 15, vl);
+  return either(either(code, as_signed(beyond)), __riscv_vand_vx_i16m1(sign, INT16_MIN, vl));
 }
 
 // Rounding the exact sum once gives the same result as going through fp32: with exponents up to 13 apart the exact sum
 // has at most 24 significant bits, so fp32 holds it; further apart, either way the larger operand comes out, because
 // the smaller is below a quarter of its last place, even of the last place one binade down. (-0) + (-0) is -0, other
 // exact zeros are +0.
-inline V sum_of(V a, V b) {
-  const V a_magnitude = __riscv_vand_vx_i16m1(a, 0x7FFF, vl);
-  const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
+inline V sum_of_numbers(V a, V b) {
+  const V a_magnitude = magnitude_of(a);
+  const V b_magnitude = magnitude_of(b);
   const V large = __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl);
   const V small = __riscv_vmin_vv_i16m1(a_magnitude, b_magnitude, vl);
   // The sign of the larger one; of two of the same size that of b when a is negative, so that a zero is +0.
@@ -102,14 +120,23 @@ inline V sum_of(V a, V b) {
   normalise<4>(value, exponent);
   normalise<2>(value, exponent);
   normalise<1>(value, exponent);
-  return encoded(value, exponent, nonzero, sign, large);
+  return encoded(value, exponent, nonzero, sign);
+}
+
+// The code of an infinity counts as the largest number, so the sign is right.
+inline V sum_of(V a, V b) {
+  const V a_infinite = infinity_mask(magnitude_of(a));
+  const V b_infinite = infinity_mask(magnitude_of(b));
+  const V opposite = both(both(a_infinite, b_infinite), sign_mask(differing(a, b)));
+  const V sum = with_infinity(sum_of_numbers(a, b), either(a_infinite, b_infinite));
+  return with_nan(sum, either(opposite, either_nan_mask(magnitude_of(a), magnitude_of(b))));
 }
 
 // The product of two significands of ten bits has 20, which fp32 holds: rounding it once is the same. Rounding adds
 // half of the last place, so it needs no more than the bits above: the lowest five of the product are left out.
-inline V product_of(V a, V b) {
-  const V a_magnitude = __riscv_vand_vx_i16m1(a, 0x7FFF, vl);
-  const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
+inline V product_of_numbers(V a, V b) {
+  const V a_magnitude = magnitude_of(a);
+  const V b_magnitude = magnitude_of(b);
   const V x = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(a, 0x1FF, vl), 0x200, vl);
   const V y = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(b, 0x1FF, vl), 0x200, vl);
   const V high = __riscv_vmul_vv_i16m1(x, __riscv_vsra_vx_i16m1(y, 5, vl), vl);
@@ -120,8 +147,15 @@ inline V product_of(V a, V b) {
   exponent = __riscv_vadd_vx_i16m1(exponent, -wire::kDl16Bias, vl);
   normalise<1>(value, exponent);
   exponent = __riscv_vmin_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(64, vl), vl);  // overflow all the same
-  const V neither_zero = nonzero_mask(__riscv_vmin_vv_i16m1(a_magnitude, b_magnitude, vl));
-  return encoded(value, exponent, neither_zero, differing(a, b), __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl));
+  const V neither_zero = nonzero_mask(smaller_magnitude(a, b));
+  return encoded(value, exponent, neither_zero, differing(a, b));
+}
+
+inline V product_of(V a, V b) {
+  const V infinite = infinity_mask(larger_magnitude(a, b));
+  const V of_zero = both(infinite, inverted(nonzero_mask(smaller_magnitude(a, b))));
+  const V product = with_infinity(product_of_numbers(a, b), infinite);
+  return with_nan(product, either(of_zero, either_nan_mask(magnitude_of(a), magnitude_of(b))));
 }
 
 // floor(x * 2^11 / y) of significands of ten bits, bit by bit: 2^10 < result < 2^12.
@@ -143,8 +177,8 @@ inline V significand_quotient(V x, V y) {
 // rounds: rounding it once is the same. Rounding adds half of the last place, so it needs no rest. x / 0 is 0x7FFF with
 // the sign, 0 / 0 is NaN.
 inline V quotient_of(V a, V b) {
-  const V a_magnitude = __riscv_vand_vx_i16m1(a, 0x7FFF, vl);
-  const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
+  const V a_magnitude = magnitude_of(a);
+  const V b_magnitude = magnitude_of(b);
   const V x = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(a, 0x1FF, vl), 0x200, vl);
   const V y = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(b, 0x1FF, vl), 0x200, vl);
   V value = __riscv_vsll_vx_i16m1(significand_quotient(x, y), 3, vl);  // 2^13 … 2^15 - 1
@@ -157,11 +191,14 @@ inline V quotient_of(V a, V b) {
   exponent = either(exponent, __riscv_vsll_vx_i16m1(no_divisor, 6, vl));
   exponent = __riscv_vmin_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(64, vl), vl);
   exponent = __riscv_vmax_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(-32, vl), vl);
-  // 0 / 0 is NaN as well.
-  const V large = __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl);
-  const V neither = __riscv_vadd_vx_i16m1(nonzero_mask(large), 1, vl);
-  const V largest = either(large, __riscv_vmul_vx_i16m1(neither, wire::kDl16Nan, vl));
-  return encoded(value, exponent, nonzero_mask(a_magnitude), differing(a, b), largest);
+  const V quotient = encoded(value, exponent, nonzero_mask(a_magnitude), differing(a, b));
+
+  const V a_infinite = infinity_mask(a_magnitude);
+  const V b_infinite = infinity_mask(b_magnitude);
+  const V by_infinity = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(b_infinite), 1, vl));
+  const V zeros = inverted(nonzero_mask(__riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl)));
+  const V nan = either(either(zeros, both(a_infinite, b_infinite)), either_nan_mask(a_magnitude, b_magnitude));
+  return with_nan(with_infinity(both(quotient, inverted(by_infinity)), a_infinite), nan);
 }
 
 // ---- in 32-bit lanes
@@ -177,26 +214,36 @@ inline W all_but(W value, W without) {
   return __riscv_vand_vv_i32m1(value, __riscv_vxor_vx_i32m1(without, -1, wide), wide);
 }
 
+// All bits where they are equal; neither is negative.
+inline W equal_mask(W a, std::int32_t b) {
+  return __riscv_vsra_vx_i32m1(__riscv_vadd_vx_i32m1(__riscv_vxor_vx_i32m1(a, b, wide), -1, wide), 31, wide);
+}
+
 // fp32 of the codes in the low halves; the high halves are zero. NaN becomes 0x7FC00000.
 inline W to_fp32(W code) {
   const W magnitude = __riscv_vand_vx_i32m1(code, 0x7FFF, wide);
   const W nonzero = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, 0, wide), 31, wide);
-  const W nan = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, wire::kDl16Max, wide), 31, wide);
+  const W not_finite = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, wire::kDl16Max, wide), 31, wide);
+  const W nan = equal_mask(magnitude, wire::kDl16Nan);
   W bits = __riscv_vadd_vx_i32m1(__riscv_vsll_vx_i32m1(magnitude, 14, wide), 96 << 23, wide);
-  bits = __riscv_vand_vv_i32m1(bits, nonzero, wide);
+  bits = all_but(__riscv_vand_vv_i32m1(bits, nonzero, wide), not_finite);
+  bits = __riscv_vor_vv_i32m1(bits, __riscv_vand_vx_i32m1(not_finite, 0x7F800000, wide), wide);
   bits = __riscv_vor_vv_i32m1(
       bits, __riscv_vsll_vx_i32m1(__riscv_vand_vx_i32m1(code, wire::kDl16SignBit, wide), 16, wide), wide);
   return __riscv_vor_vv_i32m1(all_but(bits, nan), __riscv_vand_vx_i32m1(nan, 0x7FC00000, wide), wide);
 }
 
-// The code in the low half, zero in the high one. NaN becomes 0x7FFF.
+// The code in the low half, zero in the high one. NaN becomes 0x7FFE.
 inline W from_fp32(W bits) {
   const W magnitude = __riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, wide);
   const W nan = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, 0x7F800000, wide), 31, wide);
   W code = unsigned_shift_right(__riscv_vadd_vx_i32m1(magnitude, 1 << 13, wide), 14);
   code = __riscv_vadd_vx_i32m1(code, -(96 << 9), wide);
   code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, wide), wide);
-  code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, wide), wide);
+  code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Infinity, wide), wide);
+  // What is above the largest number is infinity.
+  constexpr std::int32_t kToBit15 = 0x8000 - (wire::kDl16Max + 1);
+  code = __riscv_vor_vv_i32m1(code, unsigned_shift_right(__riscv_vadd_vx_i32m1(code, kToBit15, wide), 15), wide);
   const W sign = __riscv_vand_vx_i32m1(unsigned_shift_right(bits, 16), wire::kDl16SignBit, wide);
   code = all_but(__riscv_vor_vv_i32m1(code, sign, wide), nan);
   return __riscv_vor_vv_i32m1(code, __riscv_vand_vx_i32m1(nan, wire::kDl16Nan, wide), wide);

@@ -58,7 +58,7 @@ inline vuint16m1_t half_of_codes(vuint16m1_t codes, unsigned half) {
   return __riscv_vreinterpret_v_u64m1_u16m1(alternate_lanes(eight, half));
 }
 
-// DL16 rounded to nearest, ties to even, in the lower bytes. Beyond 464: 0x7F with the sign; NaN: 0x7F.
+// DL16 rounded to nearest, ties to even, in the lower bytes. Beyond 448, infinity, too: 0x7E with the sign; NaN: 0x7F.
 inline vuint16m1_t from_dl16(vuint16m1_t stick) {
   constexpr std::size_t vl = kVector16;
   const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);
@@ -82,16 +82,18 @@ inline vuint16m1_t from_dl16(vuint16m1_t stick) {
   scale(__riscv_vmul_vx_i16m1(four, 15, vl));
   const vint16m1_t subnormal = detail::rounded_right(value, 11);
   const vint16m1_t is_normal = __riscv_vsra_vx_i16m1(__riscv_vrsub_vx_i16m1(exponent, 24, vl), 15, vl);
-  const vint16m1_t code =
-      __riscv_vmin_vv_i16m1(detail::chosen(is_normal, normal, subnormal), __riscv_vmv_v_x_i16m1(0x7F, vl), vl);
-  const vint16m1_t nan = __riscv_vsra_vx_i16m1(__riscv_vadd_vx_i16m1(magnitude, 1, vl), 15, vl);
+  const vint16m1_t finite =
+      __riscv_vmin_vv_i16m1(detail::chosen(is_normal, normal, subnormal), __riscv_vmv_v_x_i16m1(0x7E, vl), vl);
+  const vint16m1_t nan = __riscv_vsra_vx_i16m1(
+      __riscv_vadd_vx_i16m1(__riscv_vxor_vx_i16m1(magnitude, wire::kDl16Nan, vl), -1, vl), 15, vl);
+  const vint16m1_t code = __riscv_vsub_vv_i16m1(finite, nan, vl);  // NaN is the largest number's code and one
   const vint16m1_t signs = __riscv_vxor_vx_i16m1(nan, -1, vl);
   const vint16m1_t sign =
       __riscv_vand_vv_i16m1(__riscv_vand_vx_i16m1(__riscv_vsra_vx_i16m1(bits, 8, vl), 0x80, vl), signs, vl);
   return __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vor_vv_i16m1(code, sign, vl));
 }
 
-// Of codes in the upper bytes; exact. NaN becomes 0x7FFF.
+// Of codes in the upper bytes; exact. NaN becomes 0x7FFE.
 inline vuint16m1_t to_dl16(vuint16m1_t codes) {
   constexpr std::size_t vl = kVector16;
   const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(codes);

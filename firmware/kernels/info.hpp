@@ -72,7 +72,8 @@ struct KernelInfo {
   std::uint64_t scratchpad_bytes = 0;
   OperandInfo operands[kMaxKernelOperands]{};
   SymbolInfo symbols[kMaxKernelSymbols]{};
-  bool any_symbols = false;  // it has its own correction program, which reads a tensor of any size
+  std::uint64_t table_bytes = 0;  // at most, that a HostOperation of the job's own puts behind the symbols: table()
+  bool any_symbols = false;       // it has its own correction program, which reads a tensor of any size
 
   constexpr std::uint32_t symbol_count() const {
     std::uint32_t count = 0;

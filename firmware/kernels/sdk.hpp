@@ -71,6 +71,19 @@ extern "C" [[gnu::visibility("hidden")]] std::uint64_t kernel_symbols[];
 
 inline std::uint64_t symbol(unsigned index) { return kernel_symbols[index]; }
 
+// Of a kernel with KernelInfo::table_bytes: what the launch's HostOperation has put behind the sticks of the symbols.
+// The same on every core of the launch; may be shorter than table_bytes.
+struct Table {
+  const std::byte* data;
+  std::uint64_t bytes;
+};
+inline Table table(const wire::KernelArguments& arguments, std::uint32_t symbols) {
+  const std::uint64_t before = wire::correction_bytes(symbols);
+  if (arguments.correction_bytes <= before) return {nullptr, 0};
+  return {reinterpret_cast<const std::byte*>(arguments.correction_address + before),
+          arguments.correction_bytes - before};
+}
+
 // A 2-D tensor of two-byte elements in stick layout, or a tile of rows of one: element (r, c) is lane c % 64 of the
 // stick at address + (c / 64) * column_stride + r * 128. The column stride is that of the whole tensor.
 struct StickTensor {

@@ -70,21 +70,23 @@ using FixedInt64 = vint64m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fix
 using FixedFloat32 = vfloat32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 static_assert(sizeof(FixedInt16) == 128, "kernels are compiled for VLEN 1024");
 
-// A stick taken apart. Lanes that hold zero or NaN have significand 0; `counts` has all bits set in the other lanes.
+// A stick taken apart. Lanes that hold zero, infinity or NaN have significand 0; `counts` has all bits set in the other
+// lanes.
 struct Decoded {
   FixedInt16 significand;  // signed, 512 … 1023 in magnitude
   FixedUint16 exponent;
   FixedUint16 counts;
-  FixedUint16 nan;  // all bits set where the code is NaN
+  FixedUint16 nan;  // all bits set where the code is infinity or NaN
 };
 
 inline Decoded decode(vuint16m1_t stick) {
   constexpr std::size_t vl = kVector16;
   const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);
   const vint16m1_t magnitude = __riscv_vand_vx_i16m1(bits, 0x7FFF, vl);
-  // No compares: they would be helpers. The sign bit of -magnitude and of magnitude + 1 tells zero and NaN.
+  // No compares: they would be helpers. The sign bits of -magnitude and of magnitude + 2 tell zero and what is not
+  // finite.
   const vint16m1_t nonzero = __riscv_vsra_vx_i16m1(__riscv_vrsub_vx_i16m1(magnitude, 0, vl), 15, vl);
-  const vint16m1_t nan = __riscv_vsra_vx_i16m1(__riscv_vadd_vx_i16m1(magnitude, 1, vl), 15, vl);
+  const vint16m1_t nan = __riscv_vsra_vx_i16m1(__riscv_vadd_vx_i16m1(magnitude, 2, vl), 15, vl);
   const vint16m1_t counts = __riscv_vand_vv_i16m1(nonzero, __riscv_vxor_vx_i16m1(nan, -1, vl), vl);
   const vint16m1_t sign = __riscv_vsra_vx_i16m1(bits, 15, vl);
   vint16m1_t significand = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(bits, 0x1FF, vl), 0x200, vl);
@@ -94,7 +96,7 @@ inline Decoded decode(vuint16m1_t stick) {
           __riscv_vreinterpret_v_i16m1_u16m1(counts), __riscv_vreinterpret_v_i16m1_u16m1(nan)};
 }
 
-// Signed significands of a stick without NaN: 0 where the number is.
+// Signed significands of a stick of finite numbers: 0 where the number is.
 inline vint16m1_t significands_of(vuint16m1_t stick) {
   constexpr std::size_t vl = kVector16;
   const vint16m1_t bits = __riscv_vreinterpret_v_u16m1_i16m1(stick);

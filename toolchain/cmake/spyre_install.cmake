@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where (docs/install.md), and the Debian package. Components:
 #
-#   runtime       bin/spyre, libexec/spyre/spyre-validation and spyre-flex-tenant, libspyre.so.0, firmware and kernels (lib/spyre),
+#   runtime       bin/spyre, bin/dxp_standalone and bin/dbo-opt, libexec/spyre/spyre-validation and spyre-flex-tenant, libspyre.so.0, firmware and kernels (lib/spyre),
 #                 manual pages, completion
 #   development   headers, libspyre.so, CMake package, pkg-config
 #   sdk           the kernel SDK (lib/spyre/sdk, libexec/spyre/spyre-pack-kernel)
@@ -17,7 +17,9 @@ set(SPYRE_INSTALL_LIBEXECDIR ${CMAKE_INSTALL_LIBEXECDIR}/spyre)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/spyre)
 
 # ---- runtime
-install(TARGETS spyre RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS spyre dxp_standalone RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+# A symbolic link, and installed as one: the compiler reads its command line by the name that it is called by.
+install(FILES "$<TARGET_FILE_DIR:dxp_standalone>/dbo-opt" DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS spyre-validation spyre-flex-tenant RUNTIME DESTINATION ${SPYRE_INSTALL_LIBEXECDIR} COMPONENT runtime)
 install(TARGETS spyre_shared EXPORT spyreTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
@@ -50,6 +52,8 @@ install(DIRECTORY "${SPYRE_FLEX_INCLUDE}/" DESTINATION ${flex}/include COMPONENT
 
 # ---- development
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/spyre" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(FILES "${CMAKE_SOURCE_DIR}/toolchain/install/tsan-suppressions.txt" DESTINATION ${SPYRE_INSTALL_DATADIR}
+  COMPONENT development)
 install(EXPORT spyreTargets NAMESPACE spyre:: DESTINATION ${package_folder} COMPONENT development)
 configure_package_config_file("${CMAKE_SOURCE_DIR}/toolchain/install/spyreConfig.cmake.in"
   "${CMAKE_BINARY_DIR}/install/spyreConfig.cmake" INSTALL_DESTINATION ${package_folder}
@@ -90,7 +94,7 @@ set(CPACK_PACKAGE_VENDOR "spyre-vp")
 set(CPACK_PACKAGE_CONTACT "whoever built this package (spyre-vp has no address)")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_DESCRIPTION "Boots cards with real RISC-V firmware under QEMU and talks to them through a real userspace\
- driver. Contains the command line (spyre), the library (libspyre.so, C++20 and C), firmware, kernels and the kernel SDK.")
+ driver. Contains the command line (spyre), the compiler of torch-spyre's bundles (dxp_standalone, dbo-opt), the library (libspyre.so, C++20 and C), firmware, kernels and the kernel SDK.")
 set(CPACK_RESOURCE_FILE_LICENSE "${CMAKE_SOURCE_DIR}/LICENSE")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

@@ -102,7 +102,9 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
     address = arena.allocate(bytes);
   }
   // A mutant leaves alone what kernels see: a page table that is not clear would end its firmware.
-  constexpr std::uint64_t kContextData = 2 * riscv::PageArena::kPageBytes + wire::kKernelStackBytes;
+  // Arguments, correction tensor and stack (context_layout.hpp).
+  constexpr std::uint64_t kContextData =
+      riscv::PageArena::kPageBytes + wire::kMaxCorrectionBytes + wire::kKernelStackBytes;
   const bool left_as_it_is = (bytes == wire::kScratchpadBytes && fw::mutated(fw::Mutant::ClearPages)) ||
                              (bytes == kContextData && fw::mutated(fw::Mutant::ClearContext));
   if (address != 0 && !left_as_it_is)

@@ -23,7 +23,7 @@ struct Halves {
 // The range of what is added: of each lane, or of all lanes.
 struct Codes {
   FixedUint16 below_smallest;  // smallest magnitude of non-zero numbers, less one; 0xFFFF: there is none
-  FixedUint16 largest;         // magnitude; 0x7FFF: NaN
+  FixedUint16 largest;         // magnitude; above kDl16Max: infinity or NaN
 
   static Codes none() { return {__riscv_vmv_v_x_u16m1(0xFFFF, kVector16), __riscv_vmv_v_x_u16m1(0, kVector16)}; }
   void include(vuint16m1_t stick) {
@@ -45,18 +45,17 @@ inline std::uint16_t largest_lane(vuint16m1_t v) {
 struct Window {
   unsigned low;
   unsigned spread;
-  bool nan;
+  bool finite;  // all of it
 
   static Window of(unsigned below_smallest, unsigned largest) {
-    if (largest == 0) return {0, 0, false};
-    const bool nan = largest == wire::kDl16Nan;
+    if (largest == 0) return {0, 0, true};
     const unsigned low = (below_smallest + 1) >> wire::kDl16FractionBits & 0x3F;
-    return {low, (largest >> wire::kDl16FractionBits) - low, nan};
+    return {low, (largest >> wire::kDl16FractionBits) - low, largest <= wire::kDl16Max};
   }
   static Window of(const Codes& codes) { return of(smallest_lane(codes.below_smallest), largest_lane(codes.largest)); }
 };
 
-// A stick without NaN in units of exponent `low` (in each lane); exact where the exponent is at most 21 above.
+// A stick of finite numbers in units of exponent `low` (in each lane); exact where the exponent is at most 21 above.
 inline Halves in_units(vuint16m1_t stick, vuint16m1_t low) {
   // A shift looks at its low five bits only, and whatever a zero is shifted by, it stays zero.
   const vuint32m1_t shift =

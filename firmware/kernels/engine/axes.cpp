@@ -23,7 +23,7 @@ Axes::Axes(const Work& work) : rank_(work.operation.rank), operands_(work.operat
           static_cast<std::uint32_t>(std::countr_zero(program::positions_per_step(row, work.operation, o, d)));
       if (operand.base == program::Base::Scratchpad && operand.split[d] > 1) {
         axis.part = extent_[d] / operand.split[d];
-        axis.part_step = std::uint64_t{operand.split_stride[d]} * work.header.scratchpad_bytes;
+        axis.part_step = std::uint64_t{operand.split_stride[d]} * program::kScratchpadStride;
       }
     }
   }

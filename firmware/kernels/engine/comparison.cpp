@@ -12,12 +12,8 @@ V truth(V mask) {
   return lanes::both(mask, lanes::Kind<V>::kOne);
 }
 template <typename V>
-V either_nan(V a, V b) {
-  return lanes::either(lanes::nan_mask(a), lanes::nan_mask(b));
-}
-template <typename V>
 V ordered(V a, V b) {
-  return lanes::inverted(either_nan(a, b));
+  return lanes::inverted(lanes::either_nan_mask(a, b));
 }
 
 template <typename V>
@@ -26,7 +22,7 @@ V equal(V a, V b) {
 }
 template <typename V>
 V not_equal(V a, V b) {
-  return truth(lanes::either(lanes::differ_mask(a, b), either_nan(a, b)));
+  return truth(lanes::either(lanes::differ_mask(a, b), lanes::either_nan_mask(a, b)));
 }
 template <typename V>
 V less(V a, V b) {

@@ -17,7 +17,7 @@ std::uint64_t address_of(const Work& work, const Operand& operand, const Index& 
     std::uint32_t n = index.of[d];
     if (operand.base == program::Base::Scratchpad && operand.split[d] > 1) {
       const std::uint32_t part = work.operation.extent[d] / operand.split[d];
-      address += std::uint64_t{n / part} * operand.split_stride[d] * work.header.scratchpad_bytes;
+      address += std::uint64_t{n / part} * operand.split_stride[d] * program::kScratchpadStride;
       n %= part;
     }
     if ((operand.present >> d & 1) == 0) continue;

@@ -19,14 +19,20 @@ SPYRE_KERNEL({
 });
 
 extern "C" {
-constinit kernel::engine::Launch engine_launch{};
-
 void correction_entry(const wire::KernelArguments* arguments);
 void compute_entry(const wire::KernelArguments* arguments);
 }
 
+namespace {
+
+kernel::engine::Memory& memory_of(const wire::KernelArguments& arguments) {
+  return *reinterpret_cast<kernel::engine::Memory*>(arguments.scratchpad_address);
+}
+
+}  // namespace
+
 void correction_entry(const wire::KernelArguments* arguments) {
-  kernel::engine::read_correction(*arguments, engine_launch);
+  kernel::engine::read_correction(*arguments, memory_of(*arguments).launch);
   auto* const entry = reinterpret_cast<void (*)(const wire::KernelArguments*)>(arguments->compute_entry);
   [[clang::musttail]] return entry(arguments);
 }
@@ -35,8 +41,8 @@ void compute_entry(const wire::KernelArguments* arguments) { kernel::exit(kernel
 
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   enable_host_float();
-  auto& memory = *reinterpret_cast<engine::Memory*>(arguments.scratchpad_address);
-  engine::Execution execution(engine_launch, memory, arguments.core_index, arguments.core_count);
+  engine::Memory& memory = memory_of(arguments);
+  engine::Execution execution(memory.launch, memory, arguments.core_index, arguments.core_count);
   const wire::program::Refusal refusal = execution.run();
   return refusal.ok() ? 0 : wire::program::to_status(refusal);
 }

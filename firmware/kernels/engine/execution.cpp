@@ -55,12 +55,11 @@ Refusal Execution::read_header(const Launch& launch) {
   Refusal bad;
   [[clang::always_inline]] bad = read_arguments();
   if (!bad.ok()) return bad;
-  const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
-  if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
-  for (unsigned i = 0; i < header.argument_count; ++i) places_.argument[i] = launch.address[1 + i];
+  if (launch.count != program::launch_operands(header)) return {.where = Where::Correction};
+  places_.argument = launch.address + 1;
   std::fill_n(kept_, std::min(header.operation_count, kKeptOperations), kNone);
-  if (with_workspace != 0) places_.pool = launch.address[launch.count - 1];
-  places_.scratchpads = places_.pool + header.pool_bytes;
+  if (program::workspace_bytes(header) != 0) places_.pool = launch.address[1 + header.argument_count];
+  if (program::scratchpads_bytes(header) != 0) places_.scratchpads = launch.address[launch.count - 1];
   return {};
 }
 

@@ -16,15 +16,17 @@ inline constexpr std::uint32_t kKeptOperations = 512;
 // What a core needs of its scratchpad.
 struct alignas(wire::kStickBytes) Memory {
   program::Header header;
-  program::Argument argument[program::kMaxArguments + 2];  // whole sticks
+  program::Argument argument[program::kMaxArguments];  // whole sticks
   Operation operation[kKeptOperations];
   // Operations in front of this number passed the check, with this header and these arguments. The next launch that
   // finds the same bytes does not check them again. Whoever else can write here, another kernel of the same function,
   // reaches the function's memory without the engine as well.
   std::uint32_t checked;
+  Launch launch;
   Working working;
 };
 static_assert(sizeof(Memory) <= wire::kScratchpadBytes);
+static_assert(sizeof(Memory::argument) % wire::kStickBytes == 0);
 
 class Execution {
  public:

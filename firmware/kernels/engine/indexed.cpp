@@ -29,8 +29,11 @@ class Indexed {
   Refusal run(const Combinations& sticks, std::uint64_t first, std::uint64_t end) const {
     if (!refusal_.ok()) return refusal_;
     for (std::uint64_t i = first; i < end; ++i) {
+      const std::uint32_t index = index_of(sticks, i);
       std::uint64_t pages = 0;
-      if (!page_offset(sticks, i, pages)) return work_.refuse(Where::Bounds, indirect_);
+      if (!page_offset(sticks, i, index, pages)) {
+        return {Where::Index, static_cast<std::uint8_t>(indirect_), work_.number, index};
+      }
       const bool reads = indirect_ == 1;
       copy(axes_.base(1) + sticks.stick(axes_, 1, i) + (reads ? pages : 0),
            axes_.base(2) + first_copy(sticks, i) + (reads ? 0 : pages));
@@ -51,11 +54,13 @@ class Indexed {
     return 0;
   }
 
+  std::uint32_t index_of(const Combinations& sticks, std::uint64_t number) const {
+    return load_element(axes_.base(0) + sticks.element(axes_, 0, number), sizeof(std::uint32_t));
+  }
+
   // False: the index leads outside. A negative INT32 does, as a large number.
-  bool page_offset(const Combinations& sticks, std::uint64_t number, std::uint64_t& pages) const {
-    const Operand& index = work_.operation.operand[0];
-    const std::uint32_t value = load_element(axes_.base(0) + sticks.element(axes_, 0, number), sizeof value);
-    if (index.format == program::Format::Int32 && value >> 31 != 0) return false;
+  bool page_offset(const Combinations& sticks, std::uint64_t number, std::uint32_t value, std::uint64_t& pages) const {
+    if (work_.operation.operand[0].format == program::Format::Int32 && value >> 31 != 0) return false;
     const Operand& operand = work_.operation.operand[indirect_];
     std::uint64_t offset = operand.offset + wire::kStickBytes;
     for (unsigned l = 0; l < work_.depth; ++l) offset += operand.loop_stride[l] * work_.iteration[l];

@@ -126,8 +126,17 @@ V nonzero_mask(V a) {
 
 // ---- of floating-point numbers
 
-inline vint16m1_t nan_mask(vint16m1_t a) { return sign_mask(__riscv_vadd(magnitude(a), 1, kVector16)); }
+// Of DL16, how far a code is from NaN, as a bit pattern below 0x8000: 0 of NaN.
+inline vint16m1_t nan_distance(vint16m1_t a) { return differing(magnitude(a), Kind<vint16m1_t>::kNan); }
+inline vint16m1_t nan_mask(vint16m1_t a) { return sign_mask(__riscv_vsub(nan_distance(a), 1, kVector16)); }
 inline vint32m1_t nan_mask(vint32m1_t a) { return sign_mask(__riscv_vrsub(magnitude(a), 0x7F800000, kVector32)); }
+
+inline vint16m1_t either_nan_mask(vint16m1_t a, vint16m1_t b) {
+  return sign_mask(__riscv_vsub(__riscv_vmin(nan_distance(a), nan_distance(b), kVector16), 1, kVector16));
+}
+inline vint32m1_t either_nan_mask(vint32m1_t a, vint32m1_t b) {
+  return nan_mask(__riscv_vmax(magnitude(a), magnitude(b), kVector32));
+}
 
 template <typename V>
 V with_nan(V nan, V value) {
@@ -149,12 +158,12 @@ V value_order_of(V a) {
 template <typename V>
 V larger_of(V a, V b) {
   const V larger = order_of(__riscv_vmax(order_of(a), order_of(b), kCount<V>));
-  return with_nan(either(nan_mask(a), nan_mask(b)), larger);
+  return with_nan(either_nan_mask(a, b), larger);
 }
 template <typename V>
 V smaller_of(V a, V b) {
   const V smaller = order_of(__riscv_vmin(order_of(a), order_of(b), kCount<V>));
-  return with_nan(either(nan_mask(a), nan_mask(b)), smaller);
+  return with_nan(either_nan_mask(a, b), smaller);
 }
 // Without regard to NaN.
 template <typename V>

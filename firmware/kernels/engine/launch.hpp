@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the correction tensor of a launch says: where the program, its arguments and the workspace lie.
+// What the correction tensor of a launch says: where the program, its arguments, the workspace and the scratchpads lie.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace kernel::engine {
 
-// One address for each symbol, in the address space of the launch. In the literal pool: the correction program fills
-// it, the compute program reads it.
+// One address for each symbol, in the address space of the launch. In the scratchpad of each core: its correction
+// program fills it, its compute program reads it. Entries that the launch has no symbol for are undefined.
 struct Launch {
   wire::program::Refusal refusal;
   std::uint32_t count;
-  std::uint64_t address[wire::program::kMaxArguments + 2];
+  std::uint64_t address[wire::program::kMaxLaunchOperands];
 };
 
 // A tensor that is too short, or has a symbol that is no address of a granted region: Refusal{Where::Correction}.

@@ -55,7 +55,7 @@ void LoopNest::cut(unsigned o, unsigned d) {
     return;
   }
   part_[o][d] = elements / unit_[d];
-  part_step_[o][d] = std::uint64_t{operand.split_stride[d]} * work_.header.scratchpad_bytes;
+  part_step_[o][d] = std::uint64_t{operand.split_stride[d]} * program::kScratchpadStride;
   segment_[d] = std::gcd(segment_[d], part_[o][d]);
 }
 

@@ -68,7 +68,7 @@ class Dl16Moments {
     Codes range = Codes::none();
     range.include(stick);
     const Window window = Window::of(range);
-    nan_ = window.nan;
+    nan_ = !window.finite;
     if (nan_) return;
     if (window.spread > kSpread) {
       add_exactly(codes, sums);

@@ -20,9 +20,10 @@ struct Small {
   int bias;
   std::uint32_t infinity;
   std::uint32_t nan;
+  std::uint32_t overflow;  // what infinity and a number that is too large become
 };
-inline constexpr Small kE4m3{.fraction_bits = 3, .bias = 7, .infinity = 0x7F, .nan = 0x7F};
-inline constexpr Small kE5m2{.fraction_bits = 2, .bias = 15, .infinity = 0x7C, .nan = 0x7F};
+inline constexpr Small kE4m3{.fraction_bits = 3, .bias = 7, .infinity = 0x7F, .nan = 0x7F, .overflow = 0x7E};
+inline constexpr Small kE5m2{.fraction_bits = 2, .bias = 15, .infinity = 0x7C, .nan = 0x7F, .overflow = 0x7C};
 
 inline constexpr std::uint64_t kFp64Infinity = std::uint64_t{0x7FF} << 52;
 inline constexpr std::uint64_t kFp64Nan = std::uint64_t{0x7FF8} << 48;
@@ -46,7 +47,7 @@ constexpr std::uint32_t code_of_small(const Small& format, double value) {
   const auto sign = static_cast<std::uint32_t>(bits >> 63 << 7);
   const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
   if (magnitude > kFp64Infinity) return format.nan;
-  if (magnitude == kFp64Infinity) return sign | format.infinity;
+  if (magnitude == kFp64Infinity) return sign | format.overflow;
   const int smallest = 1 - format.bias;
   const int exponent = static_cast<int>(magnitude >> 52) - 1023;
   const int unit = exponent > smallest ? exponent : smallest;
@@ -58,7 +59,7 @@ constexpr std::uint32_t code_of_small(const Small& format, double value) {
   std::uint64_t code = significand >> shift;
   code += rest > half || (rest == half && (code & 1) != 0) ? 1 : 0;
   code += std::uint64_t(unit - smallest) << format.fraction_bits;
-  return sign | (code >= format.infinity ? format.infinity : static_cast<std::uint32_t>(code));
+  return sign | (code >= format.infinity ? format.overflow : static_cast<std::uint32_t>(code));
 }
 
 // Toward zero, saturating; NaN becomes 0.

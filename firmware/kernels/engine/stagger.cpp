@@ -61,7 +61,7 @@ class Stagger {
       std::uint32_t n = index.of[d];
       if (to_.base == program::Base::Scratchpad && to_.split[d] > 1) {
         const std::uint32_t part = work_.operation.extent[d] / to_.split[d];
-        address += std::uint64_t{n / part} * to_.split_stride[d] * work_.header.scratchpad_bytes;
+        address += std::uint64_t{n / part} * to_.split_stride[d] * program::kScratchpadStride;
         n %= part;
       }
       if ((to_.present >> d & 1) != 0) address += to_.stride[d] * (n / positions_of_stick(d));

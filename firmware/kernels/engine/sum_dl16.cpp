@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sum and Mean on DL16: chunks of 64 positions are summed exactly in integers, each sum is rounded once to fp32, sums
 // are added in fp32 in ascending order. Where the exponents of a chunk spread too far for 32-bit lanes, the elements
-// concerned are summed one by one.
+// concerned are summed one by one. A sum that an infinity or a NaN takes part in is that of these alone.
 #include "firmware/kernels/dl16_vector.hpp"
 #include "firmware/kernels/engine/aligned_sticks.hpp"
 #include "firmware/kernels/engine/reductions.hpp"
@@ -28,7 +28,7 @@ struct Memory {
   alignas(wire::kStickBytes) std::int32_t exponent[kBatch];
   alignas(wire::kStickBytes) std::uint16_t code[kLanes];
   Line line[kBatch];
-  bool nan[kBatch];
+  bool infinite[kBatch];  // an infinity or a NaN takes part
   bool exact[kBatch];
 };
 static_assert(sizeof(Memory) <= kWorkingBytes);
@@ -50,8 +50,9 @@ class Sums {
   struct Accumulators {
     FixedFloat32 even;
     FixedFloat32 odd;
-    FixedUint16 nan;
+    FixedUint16 infinite;  // all bits of lanes that have an infinity or a NaN
   };
+  vuint16m1_t with_infinities(const Line& line, vuint16m1_t codes, vuint16m1_t lanes);
   void add_across(const Line& line, std::uint64_t first, Accumulators& sums);
   void repair_across(const Line& line, std::uint64_t first);
 
@@ -61,10 +62,20 @@ class Sums {
   void sum_line(unsigned i, vuint16m1_t stick, vuint16m1_t low, unsigned exponent);
   void sum_line_alone(unsigned i, vuint16m1_t stick);
   float exact_sum(const Line& line, std::uint64_t first) const;
+  wire::Dl16 infinite_sum(const Line& line) const;
 
   vint32m1_t result(vfloat32m1_t sum) const {
     const vfloat32m1_t value = mean_ ? __riscv_vfmul_vf_f32m1(sum, factor_, kVector32) : sum;
     return dl16::from_fp32(__riscv_vreinterpret_v_f32m1_i32m1(value));
+  }
+
+  // Of a sum, a Mean's before it is multiplied.
+  wire::Dl16 code_of(float sum) const {
+    const float value = mean_ ? sum * factor_ : sum;
+    return value != value ? wire::kDl16Nan : wire::dl16_from_fp32(value);
+  }
+  static float with_infinity(float sum, wire::Dl16 code) {
+    return wire::dl16_is_finite(code) ? sum : sum + wire::fp32_from_dl16(code);
   }
 
   const Reduction& lines_;
@@ -80,15 +91,28 @@ void Sums::across(const Line& line) {
   Accumulators sums{zero, zero, __riscv_vmv_v_x_u16m1(0, kVector16)};
   for (std::uint64_t first = 0; first < lines_.extent(); first += kSumChunk) add_across(line, first, sums);
   vuint16m1_t codes = joined(result(sums.even), result(sums.odd));
-  const vuint16m1_t nan = sums.nan;
-  codes = __riscv_vor_vv_u16m1(__riscv_vand_vv_u16m1(codes, __riscv_vnot_v_u16m1(nan, kVector16), kVector16),
-                               __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, kVector16), kVector16);
+  if (largest_lane(sums.infinite) != 0) codes = with_infinities(line, codes, sums.infinite);
   if (!lines_.needs_finish(line)) {
     lines_.store(line, codes);
     return;
   }
   store_register(m_.code, codes);
   lines_.finish(line, m_.code);
+}
+
+// The codes of `lanes` become those of the sums of what is not finite in them.
+[[gnu::noinline]] vuint16m1_t Sums::with_infinities(const Line& line, vuint16m1_t codes, vuint16m1_t lanes) {
+  store_register(m_.code, codes);
+  store_register(m_.lane_mask, lanes);
+  for (unsigned lane = 0; lane < line.lanes; ++lane) {
+    if (m_.lane_mask[lane] == 0) continue;
+    float sum = 0;
+    lines_.for_each_stick(line, 0, lines_.extent(), [&](const void* stick) {
+      sum = with_infinity(sum, static_cast<const wire::Dl16*>(stick)[lane]);
+    });
+    m_.code[lane] = code_of(sum);
+  }
+  return load_stick(m_.code);
 }
 
 void Sums::add_across(const Line& line, std::uint64_t first, Accumulators& sums) {
@@ -98,9 +122,10 @@ void Sums::add_across(const Line& line, std::uint64_t first, Accumulators& sums)
   const vuint16m1_t low = __riscv_vand_vx_u16m1(
       __riscv_vsrl_vx_u16m1(__riscv_vadd_vx_u16m1(codes.below_smallest, 1, kVector16), 9, kVector16), 0x3F, kVector16);
   const vuint16m1_t spread = __riscv_vsub_vv_u16m1(__riscv_vsrl_vx_u16m1(codes.largest, 9, kVector16), low, kVector16);
-  const vint16m1_t nan = __riscv_vsra_vx_i16m1(
-      __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vadd_vx_u16m1(codes.largest, 1, kVector16)), 15, kVector16);
-  sums.nan = __riscv_vor_vv_u16m1(sums.nan, __riscv_vreinterpret_v_i16m1_u16m1(nan), kVector16);
+  const vint16m1_t infinite = __riscv_vsra_vx_i16m1(
+      __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vadd_vx_u16m1(codes.largest, 0x7FFF - wire::kDl16Max, kVector16)), 15,
+      kVector16);
+  sums.infinite = __riscv_vor_vv_u16m1(sums.infinite, __riscv_vreinterpret_v_i16m1_u16m1(infinite), kVector16);
 
   const vint32m1_t zero = __riscv_vmv_v_x_i32m1(0, kVector32);
   Halves units{zero, zero};
@@ -129,7 +154,7 @@ void Sums::repair_across(const Line& line, std::uint64_t first) {
     matmul::ExactSum exact;
     lines_.for_each_stick(line, first, lines_.end_of(first, kSumChunk), [&](const void* stick) {
       const wire::Dl16 code = static_cast<const wire::Dl16*>(stick)[lane];
-      if (!wire::dl16_is_nan(code)) exact.add(code);
+      if (wire::dl16_is_finite(code)) exact.add(code);
     });
     m_.chunk[lane % 2][lane / 2] = exact.to_fp32();
   }
@@ -140,7 +165,7 @@ void Sums::repair_across(const Line& line, std::uint64_t first) {
 void Sums::along(std::uint64_t first, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     m_.line[i] = lines_.line(first + i);
-    m_.nan[i] = false;
+    m_.infinite[i] = false;
     m_.exact[i] = false;
   }
   vfloat32m1_t sums = __riscv_vfmv_v_f_f32m1(0, kVector32);
@@ -150,7 +175,7 @@ void Sums::along(std::uint64_t first, unsigned count) {
   }
   store_register(m_.units, result(sums));
   for (unsigned i = 0; i < count; ++i) {
-    const auto code = m_.nan[i] ? wire::kDl16Nan : static_cast<std::uint16_t>(m_.units[i]);
+    const auto code = m_.infinite[i] ? infinite_sum(m_.line[i]) : static_cast<std::uint16_t>(m_.units[i]);
     lines_.store(m_.line[i], __riscv_vmv_v_x_u16m1(code, kVector16));
   }
 }
@@ -162,7 +187,7 @@ void Sums::add_along(std::uint64_t first, unsigned count) {
   Codes codes = Codes::none();
   for (unsigned i = 0; i < count; ++i) codes.include(masked_stick(i, offset, masked));
   const Window window = Window::of(codes);
-  if (!window.nan && window.spread <= kSpread) {
+  if (window.finite && window.spread <= kSpread) {
     const vuint16m1_t low = __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16);
     for (unsigned i = 0; i < count; ++i) sum_line(i, masked_stick(i, offset, masked), low, window.low);
   } else {
@@ -201,14 +226,26 @@ void Sums::sum_line_alone(unsigned i, vuint16m1_t stick) {
   Codes codes = Codes::none();
   codes.include(stick);
   const Window window = Window::of(codes);
-  m_.nan[i] = m_.nan[i] || window.nan;
-  m_.exact[i] = !window.nan && window.spread > kSpread;
-  if (window.nan || m_.exact[i]) {
+  m_.infinite[i] = m_.infinite[i] || !window.finite;
+  m_.exact[i] = window.finite && window.spread > kSpread;
+  if (!window.finite || m_.exact[i]) {
     m_.units[i] = 0;
     m_.exponent[i] = 0;
   } else {
     sum_line(i, stick, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16), window.low);
   }
+}
+
+// Of a line in which not all is finite.
+[[gnu::noinline]] wire::Dl16 Sums::infinite_sum(const Line& line) const {
+  float sum = 0;
+  for (std::uint64_t at = 0; at < lines_.extent(); at += kSumChunk) {
+    const auto* stick = reinterpret_cast<const wire::Dl16*>(lines_.stick(line, at));
+    lines_.spans().within(at, lines_.end_of(at, kSumChunk), [&](const Span& span) {
+      for (std::uint64_t p = span.first; p < span.end; ++p) sum = with_infinity(sum, stick[p - at]);
+    });
+  }
+  return code_of(sum);
 }
 
 float Sums::exact_sum(const Line& line, std::uint64_t first) const {

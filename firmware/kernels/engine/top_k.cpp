@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TopKValue and TopKIndex: the largest elements along the reduced dimension, in descending order along the dimension
 // that only the output has. NaN is the largest, -0 and +0 are equal, equal ones are in ascending order of their
-// indices.
+// indices. Indices are numbers of the input's format, or of elements of FP32 also INT32.
 #include <algorithm>
 #include <functional>
 
@@ -19,7 +19,7 @@ using program::Format;
 // Codes as integers in the order of the numbers.
 std::uint32_t order_of(std::uint16_t code) {
   const std::uint32_t magnitude = code & 0x7FFFu;
-  if (magnitude == wire::kDl16Nan) return ~std::uint32_t{0};
+  if (wire::dl16_is_nan(code)) return ~std::uint32_t{0};
   return (code >> 15) != 0 ? 0x8000u - magnitude : 0x8000u + magnitude;
 }
 std::uint32_t order_of(std::uint32_t code) {
@@ -134,8 +134,9 @@ class TopK {
     const bool input_free = input.stick_dim == program::kNoDimension || input.stick_dim == searched_;
     const bool output_free = output_.stick_dim == program::kNoDimension || output_.stick_dim == rank_dim_;
     const bool lanes_match = input.stick_dim == output_.stick_dim || (input_free && output_free);
-    const bool known = output_.format == Format::Dl16 || output_.format == Format::Fp32;
-    if (!lanes_match || !known || input.format != output_.format || std::popcount(ranks_) > 1 ||
+    const bool known = input.format == Format::Dl16 || input.format == Format::Fp32;
+    const bool counts = !values_ && input.format == Format::Fp32 && output_.format == Format::Int32;
+    if (!lanes_match || !known || (input.format != output_.format && !counts) || std::popcount(ranks_) > 1 ||
         work.operation.mask_count != 0 || count_ > axes_.extent(searched_)) {
       refusal_ = work.refuse(Where::Unsupported);
     }

@@ -21,9 +21,9 @@ namespace program = wire::program;
 // Where the program and its operands lie, in the address space of the launch.
 struct Places {
   std::uint64_t program;
-  std::uint64_t argument[program::kMaxArguments];
+  const std::uint64_t* argument;
   std::uint64_t pool;
-  std::uint64_t scratchpads;  // of all slices, one behind the other
+  std::uint64_t scratchpads;  // that of slice 0; the others at multiples of program::kScratchpadStride
 };
 
 // Memory of a core for whatever a family needs while it executes one operation. Undefined at its start.

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "firmware/kernels/dl16_vector.hpp"
 #include "firmware/kernels/matmul/exact.hpp"
 #include "firmware/kernels/matmul/few_rows.hpp"
 #include "firmware/kernels/matmul/numbers.hpp"
@@ -233,23 +234,12 @@ class Block {
     const auto* x = static_cast<const std::uint16_t*>(p_.row(at.row, first_k));
     for (unsigned k = 0; k < depth; ++k) {
       const std::uint16_t y = static_cast<const std::uint16_t*>(p_.panel(first_k + k, at.stick))[at.lane];
-      if (!wire::dl16_is_nan(x[k]) && !wire::dl16_is_nan(y)) sum.add_product(x[k], y);
+      if (wire::dl16_is_finite(x[k]) && wire::dl16_is_finite(y)) sum.add_product(x[k], y);
     }
     return sum.to_fp32();
   }
 
-  // fp32 to DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code
-  // range.
-  static vint32m1_t rounded(const float* from) {
-    constexpr std::size_t vl = kVector32;
-    const vint32m1_t bits = load_words(from);
-    vint32m1_t code = __riscv_vadd_vx_i32m1(__riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, vl), 0x2000, vl);
-    code = __riscv_vsub_vx_i32m1(__riscv_vsra_vx_i32m1(code, 14, vl), 96 << 9, vl);
-    code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, vl), vl);
-    code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, vl), vl);
-    const vint32m1_t sign = __riscv_vand_vx_i32m1(__riscv_vsra_vx_i32m1(bits, 16, vl), wire::kDl16SignBit, vl);
-    return __riscv_vor_vv_i32m1(code, sign, vl);
-  }
+  static vint32m1_t rounded(const float* from) { return dl16::from_fp32(load_words(from)); }
 
   // All bits of the lanes that a NaN belongs to.
   vuint16m1_t nan_lanes(unsigned row, unsigned stick) const {

@@ -2,7 +2,7 @@
 // C = A * B on DL16 sticks, with the project's matrix numerics: the 64 products of a stick chunk along K are summed
 // exactly and rounded once to fp32 (nearest even), chunks are added in fp32 in ascending order, the result is rounded
 // once to DL16 (nearest, ties away from zero). An exact zero is +0; a NaN in a row of A or a column of B makes every
-// element of that row or column of C 0x7FFF; overflow gives 0x7FFF with the sign. Bit-identical everywhere.
+// element of that row or column of C 0x7FFE; overflow gives 0x7FFF with the sign. Bit-identical everywhere.
 //
 // A [M,K], B [K,N], C [M,N] in stick layout; any M, N, K; strides are those of the whole tensors, so that a tile of
 // rows is addressed by a larger stride. Padding lanes of A and B are never used; those of C are written as zero.

@@ -5,7 +5,8 @@
 //   kSignificandBits, kLargestSpread   of the integers; between the exponents of any two numbers
 //   kUnitExponent                      a number is significand * 2^(exponent + kUnitExponent)
 //   decode(), significands(), exponents()   of a stick: Decoded; the last two of a stick in which NaN may give anything
-//   magnitudes(), exponents_of(), nans()    codes without signs, in the order of their numbers; what they tell
+//   magnitudes(), exponents_of(), nans()    codes without signs, in the order of their numbers; what they tell: an
+//                                           infinity counts as NaN
 //   is_nan(), parts()                       of one code
 #pragma once
 
@@ -39,9 +40,11 @@ struct Dl16Numbers {
 
   static vuint16m1_t magnitudes(vuint16m1_t stick) { return __riscv_vand_vx_u16m1(stick, 0x7FFF, kVector16); }
   static vuint16m1_t exponents_of(vuint16m1_t magnitude) { return __riscv_vsrl_vx_u16m1(magnitude, 9, kVector16); }
-  static vuint16m1_t nans(vuint16m1_t magnitude) { return top_bits(__riscv_vadd_vx_u16m1(magnitude, 1, kVector16)); }
+  static vuint16m1_t nans(vuint16m1_t magnitude) {
+    return top_bits(__riscv_vadd_vx_u16m1(magnitude, 0x7FFF - wire::kDl16Max, kVector16));
+  }
 
-  static bool is_nan(std::uint16_t code) { return wire::dl16_is_nan(code); }
+  static bool is_nan(std::uint16_t code) { return !wire::dl16_is_finite(code); }
   static Parts parts(std::uint16_t code) {
     const wire::Dl16Parts it = wire::dl16_parts(code);
     return {it.significand, it.exponent};

@@ -136,7 +136,16 @@ std::uint64_t entry(const ElfFile& elf, std::string_view name) {
 
 std::uint64_t max_correction_bytes(const kernel::KernelInfo& info) {
   if (info.any_symbols) return wire::kMaxCorrectionBytes;
-  return info.symbol_count() == 0 ? 0 : wire::correction_bytes(info.symbol_count());
+  if (info.symbol_count() == 0) {
+    if (info.table_bytes != 0) fail("has a table and no symbols to put it behind");
+    return 0;
+  }
+  const std::uint64_t bytes =
+      wire::align_up(wire::correction_bytes(info.symbol_count()) + info.table_bytes, wire::kStickBytes);
+  if (info.table_bytes > wire::kMaxCorrectionBytes || bytes > wire::kMaxCorrectionBytes) {
+    fail("symbols and table are more than wire::kMaxCorrectionBytes");
+  }
+  return bytes;
 }
 
 Bytes build_image(const ElfFile& elf, const kernel::KernelInfo& info, wire::ImageHeader& header) {
