@@ -3,10 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ostream>
 
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/bundle/strict_json.hpp"
 
 namespace svp::bundle {
@@ -113,17 +114,11 @@ std::filesystem::path write(const std::filesystem::path& folder, std::string_vie
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = folder / fmt::format("{}-seed-{}.spyre-bundle.json", stem, bundle.seed);
-  std::ofstream file(path, std::ios::trunc);
   // What a firmware wrote to its console need not be UTF-8.
-  file << text.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
-  file.flush();
-  if (file) return path;
-  throw Error(ErrorInfo{.layer = Layer::Driver,
-                        .source = path.filename().string(),
-                        .outcome = wire::Outcome::Rejected,
-                        .recoverable = true,
-                        .next_step = "name a folder that can be written to",
-                        .message = "the failure bundle could not be written"});
+  value_or_throw(write_output_file(path, [&](std::ostream& out) {
+    out << text.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+  }));
+  return path;
 }
 
 Expected<Bundle> read(const std::filesystem::path& file) {

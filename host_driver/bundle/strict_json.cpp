@@ -48,7 +48,10 @@ ErrorInfo bad_bundle(const std::filesystem::path& file, std::string message) {
 
 Expected<json> read_strict_json(const std::filesystem::path& file) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return std::unexpected(bad_bundle(file, "there is no such file"));
+  if (!std::filesystem::is_regular_file(file, error)) {
+    const bool exists = std::filesystem::exists(file, error);
+    return std::unexpected(bad_bundle(file, exists ? "it is no regular file" : "there is no such file"));
+  }
   std::ifstream stream(file, std::ios::binary);
   const auto size = std::filesystem::file_size(file, error);
   if (error || !stream) return std::unexpected(bad_bundle(file, "it cannot be read"));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/ops/comparison.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/mutants.hpp"
+#include "host_driver/ops/elements.hpp"
 
 namespace svp::ops {
 namespace {
@@ -32,6 +35,22 @@ std::string index_text(const std::vector<std::int64_t>& index) {
   return text + "]";
 }
 
+void require_one_shape(const Array& got, const Array& expected) {
+  if (got.size == expected.size) return;
+  throw InvalidArgument(
+      "results", "the result has shape " + index_text(got.size) + ", and " + index_text(expected.size) + " is expected",
+      "compare results of the same operation");
+}
+
+// The distance between neighbours of the format at this magnitude.
+double spacing(DeviceType type, double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  if (type == DeviceType::Fp32) return std::ldexp(1.0, std::max(std::ilogb(value) - 23, -149));
+  return type == DeviceType::Dl16 ? std::ldexp(1.0, std::ilogb(value) - 9) : 0;
+}
+
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
 }  // namespace
 
 void Comparison::add(const Comparison& other) {
@@ -40,13 +59,34 @@ void Comparison::add(const Comparison& other) {
   if (!first) first = other.first;
 }
 
-Comparison compare(const Array& got, const Array& expected) {
-  if (got.size != expected.size) {
-    throw InvalidArgument(
-        "results",
-        "the result has shape " + index_text(got.size) + ", and " + index_text(expected.size) + " is expected",
-        "compare results of the same operation");
+void Judgement::add(const Judgement& other) {
+  beyond.add(other.beyond);
+  largest_error = std::max(largest_error, other.largest_error);
+  relative_error = std::max(relative_error, other.relative_error);
+  worst = std::max(worst, other.worst);
+}
+
+Judgement judge(const Array& got, const Array& exact, DeviceType device_dtype, const Bound& bound) {
+  require_one_shape(got, exact);
+  double largest = 0;
+  for (const double x : exact.data) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+  Judgement judgement{.beyond = {.elements = exact.data.size()}};
+  for (std::size_t i = 0; i < exact.data.size(); ++i) {
+    const double expected = rounded_to(device_dtype, exact.data[i]);
+    if (same_value(got.data[i], expected)) continue;
+    const double error = std::fabs(got.data[i] - expected);
+    const double allowed = bound.ulps * spacing(device_dtype, expected) + bound.relative * largest;
+    judgement.worst = std::max(judgement.worst, allowed > 0 && std::isfinite(error) ? error / allowed : kNoBound);
+    if (std::isfinite(error)) judgement.largest_error = std::max(judgement.largest_error, error);
+    if (error <= allowed || mutated(HostMutant::Comparison)) continue;
+    if (judgement.beyond.differ++ == 0) judgement.beyond.first = {index_of(exact.size, i), got.data[i], expected};
   }
+  if (largest != 0) judgement.relative_error = judgement.largest_error / largest;
+  return judgement;
+}
+
+Comparison compare(const Array& got, const Array& expected) {
+  require_one_shape(got, expected);
   Comparison comparison{.elements = expected.data.size()};
   for (std::size_t i = 0; i < expected.data.size(); ++i) {
     if (same_value(got.data[i], expected.data[i]) || mutated(HostMutant::Comparison)) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements of a result against the expected ones: how many differ, and the first of them with both values. What
-// `spyre run OP --verify` tells, and how tests find a result that is silently wrong.
+// The elements of a result against the expected ones: how many differ, and the first of them with both values; and
+// against the exact ones within the bound of operation_table.hpp. What `spyre run OP --verify` tells, and how tests
+// find a result that is silently wrong.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/ops/operation_table.hpp"
 #include "host_driver/ops/reference.hpp"
 
 namespace svp::ops {
@@ -27,6 +29,21 @@ struct Comparison {
   // Adds another result of the same operation. The first difference stays.
   void add(const Comparison& other);
 };
+
+// What is beyond a bound of the exact results, of elements in a format of the card.
+struct Judgement {
+  Comparison beyond;          // "differ" are the elements beyond the bound; `expected` is the exact one, rounded
+  double largest_error = 0;   // of an element that is a number
+  double relative_error = 0;  // that, relative to the largest magnitude of the exact result
+  double worst = 0;           // the largest error in parts of its bound
+
+  bool within() const { return beyond.equal(); }
+  void add(const Judgement& other);
+};
+
+// `exact`: in double precision, of the operands that the card has. Infinity and NaN have to be what they are in the
+// format (of DL16 both read as NaN). Throws as compare().
+Judgement judge(const Array& got, const Array& exact, DeviceType device_dtype, const Bound& bound);
 
 // By value: NaN equals NaN, and -0 equals +0. Throws InvalidArgument ("results") when the shapes differ.
 Comparison compare(const Array& got, const Array& expected);

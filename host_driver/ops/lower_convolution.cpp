@@ -41,13 +41,6 @@ struct Convolution {
   bool padded() const { return down().padding != 0 || across().padding != 0; }
 };
 
-void require_conv_operand(const Value& value, const char* what) {
-  if (value.format() == program::Format::Dl16) return;
-  throw InvalidArgument(
-      "dtype", std::string("a convolution with ") + what + " of " + std::string(name(value.form.layout.device_dtype)),
-      "the card multiplies DL16: copy float32 with device_dtype Dl16");
-}
-
 const Value& convolved_images(Lowering& lowering) {
   const Value& x = lowering.materialised(lowering.input(0));
   if (x.rank() == 4) return x;
@@ -62,7 +55,9 @@ Convolution convolution_of(Lowering& lowering, const Value& images) {
     throw InvalidArgument("shape", "a weight of " + to_string(w),
                           "give [out channels, channels / groups, height, width]");
   }
-  if (element_count(images.form.view) == 0 || element_count(lowering.input(1).form.view) == 0) {
+  // Of no images there is no result. A kernel or an image without elements is a mistake.
+  const bool empty_image = std::find(x.begin() + 1, x.end(), 0) != x.end();
+  if (empty_image || element_count(lowering.input(1).form.view) == 0) {
     throw InvalidArgument("shape", "a convolution of " + to_string(x) + " with " + to_string(w),
                           "give tensors that have elements");
   }
@@ -129,13 +124,6 @@ DeviceView with_windows(DeviceView view, std::size_t dimension, const WindowAxis
 
 // ---- the image with zeros around it ---------------------------------------------------------------------------------
 
-void fill(Lowering& lowering, const Value& value) {
-  lowering.writer().emit(
-      {.opcode = Opcode::Copy,
-       .extent = value.size(),
-       .operands = {aligned(lowering.scalar(value, 0), value.rank()), aligned(value, value.rank())}});
-}
-
 // The rows above and below, and the columns beside them, of [N, G, C, H, W].
 void fill_border(Lowering& lowering, const Value& padded, const Convolution& conv) {
   for (std::size_t i = 0; i < 2; ++i) {
@@ -144,7 +132,7 @@ void fill_border(Lowering& lowering, const Value& padded, const Convolution& con
     if (padding == 0) continue;
     const std::int64_t end = padded.size()[3 + i];
     for (const std::int64_t first : {std::int64_t{0}, end - padding}) {
-      fill(lowering, lowering.keep(padded.seen_as(narrowed(padded.form.view, dimension, first, padding))));
+      lowering.fill(lowering.keep(padded.seen_as(narrowed(padded.form.view, dimension, first, padding))), 0);
     }
   }
 }
@@ -212,7 +200,7 @@ std::int64_t whole_sticks_of(std::int64_t elements, DeviceType type) {
 const Value& weight_matrix(Lowering& lowering, const Value& weight, const Convolution& conv, std::int64_t tap_width) {
   const Value& matrix = lowering.temporary({conv.groups, conv.taps() * tap_width, conv.results}, weight.form.base.dtype,
                                            DeviceType::Dl16, 2);
-  if (tap_width != conv.channels) fill(lowering, matrix);
+  if (tap_width != conv.channels) lowering.fill(matrix, 0);
   const DeviceView taps =
       reshaped(matrix.form.view, {conv.groups, conv.down().kernel, conv.across().kernel, tap_width, conv.results});
   const Value& to = lowering.keep(matrix.seen_as(narrowed(taps, 3, 0, conv.channels)));
@@ -353,18 +341,16 @@ void store_by_groups(Lowering& lowering, const Value& result, const Value& out, 
 }  // namespace
 
 void lower_convolution(Lowering& lowering) {
-  if (lowering.inputs() < 2) throw InvalidArgument("inputs", "a convolution without weight", "give images and weight");
-  require_conv_operand(lowering.input(0), "images");
-  require_conv_operand(lowering.input(1), "a weight");
   const Value& images = convolved_images(lowering);
   const Convolution conv = convolution_of(lowering, images);
+  Sizes size{conv.images, conv.groups * conv.results, conv.height, conv.width};
+  const TensorForm& form = lowering.input(0).form;
+  if (conv.images == 0) return void(lowering.output(size, form.base.dtype, form.layout.device_dtype));
   const Value& weight = lowering.materialised(lowering.input(1));
   const Value& result = conv.groups > 1 && conv.channels == 1 ? convolved_by_channel(lowering, images, weight, conv)
                                                               : convolved_by_groups(lowering, images, weight, conv);
-  Sizes size{conv.images, conv.groups * conv.results, conv.height, conv.width};
   const bool batch = lowering.input(0).rank() == 4;
   if (!batch) size.erase(size.begin());
-  const TensorForm& form = lowering.input(0).form;
   const Value& out = lowering.output(size, form.base.dtype, form.layout.device_dtype);
   store_by_groups(lowering, result, batch ? out : lowering.keep(out.seen_as(unsqueezed(out.form.view, 0))), conv);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_fp8: x and weight become FP8_E4M3 in memory of the program, as MatMulFp8 takes them.
+#include <array>
+#include <cstdio>
 #include <string>
 
 #include "host_driver/base/error.hpp"
@@ -23,19 +25,16 @@ Scales scales_of(const Request& request) {
   const Scales scales{scale(0), scale(1)};
   for (const double value : {scales.x, scales.weight, scales.x * scales.weight}) {
     const wire::Dl16 code = wire::dl16_from_fp64(value);
-    if (value > 0 && !wire::dl16_is_nan(code) && !wire::dl16_is_zero(code)) continue;
-    throw InvalidArgument("scale", "a scale of " + std::to_string(value),
+    if (value > 0 && wire::dl16_is_finite(code) && !wire::dl16_is_zero(code)) continue;
+    std::array<char, 32> text{};  // as short as it can be: 1e-12, not 0.000000
+    std::snprintf(text.data(), text.size(), "%g", value);
+    throw InvalidArgument("scale", "a scale of " + std::string(text.data()),
                           "give positive numbers from 2^-31 to 2^32, whose product is one, too");
   }
   return scales;
 }
 
 void require_shapes(const Value& x, const Value& weight) {
-  for (const Value* value : {&x, &weight}) {
-    if (value->format() == program::Format::Dl16) continue;
-    throw InvalidArgument("dtype", "linear_fp8 of " + std::string(name(value->form.layout.device_dtype)),
-                          "give tensors that are DL16 on the card: copy float32 with device_dtype Dl16");
-  }
   if (weight.rank() == 2 && x.rank() != 0 && x.size().back() == weight.size()[1]) return;
   throw InvalidArgument("shape", "linear_fp8 of " + to_string(x.size()) + " and " + to_string(weight.size()),
                         "give [..., K] and [N, K]");
@@ -90,6 +89,7 @@ void lower_linear_fp8(Lowering& lowering) {
   const Value& x = lowering.input(0);
   const Value& weight = lowering.input(1);
   require_shapes(x, weight);
+  require_bias(lowering);
   const Scales scales = scales_of(lowering.request());
   const bool line = x.rank() == 1;
   const Value& rows = line ? lowering.keep(x.seen_as(unsqueezed(x.form.view, 0))) : x;

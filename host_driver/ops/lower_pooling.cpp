@@ -17,7 +17,6 @@ using program::Opcode;
 constexpr std::size_t kPooledRank = 4;  // [N, C, H, W]
 
 const Value& pooled_images(Lowering& lowering) {
-  if (lowering.inputs() != 1) throw InvalidArgument("inputs", "a pool of several tensors", "give one");
   const Value& x = lowering.input(0);
   if (x.rank() != kPooledRank && x.rank() + 1 != kPooledRank) {
     throw InvalidArgument("shape", "a pool of " + to_string(x.size()), "give [N, C, H, W] or [C, H, W]");

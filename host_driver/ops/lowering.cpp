@@ -2,15 +2,21 @@
 #include "host_driver/ops/lowering.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "host_driver/base/error.hpp"
-#include "host_driver/program/function_tables.hpp"
+#include "host_driver/ops/operation_arguments.hpp"
+#include "host_driver/ops/result_types.hpp"
+#include "host_driver/program/stored_tables.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
+#include "shared/dl16.hpp"
 
 namespace svp::ops {
 namespace {
@@ -42,18 +48,28 @@ std::vector<std::int64_t> size_in_memory(const Value& value) {
   return size;
 }
 
-// Kept until the process ends: making one takes milliseconds, and programs with it are made often.
-const std::vector<wire::Dl16>& kept_table(Opcode opcode, const std::vector<float>& constants) {
+// Stored, or kept until the process ends: making one takes milliseconds, and programs with it are made often.
+std::span<const wire::Dl16> kept_table(Opcode opcode, const std::vector<float>& constants) {
+  svp::program::FunctionConstants values;
+  if (constants.size() == 2) values = {.beta = constants[0], .threshold = constants[1]};
+  const std::span<const wire::Dl16> stored = svp::program::stored_table(opcode, values);
+  if (!stored.empty()) return stored;
   static std::mutex mutex;
   static std::map<std::pair<Opcode, std::vector<float>>, std::vector<wire::Dl16>> tables;
   const std::lock_guard lock(mutex);
   std::vector<wire::Dl16>& table = tables[{opcode, constants}];
-  if (table.empty()) {
-    svp::program::FunctionConstants values;
-    if (constants.size() == 2) values = {.beta = constants[0], .threshold = constants[1]};
-    table = svp::program::function_table(opcode, values);
-  }
+  if (table.empty()) table = svp::program::function_table(opcode, values);
   return table;
+}
+
+// The result of a reduction of no elements; none: it has none, or is never looked at.
+std::optional<double> of_no_elements(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Sum: return 0;
+    case Opcode::Prod: return 1;
+    case Opcode::Mean: return std::numeric_limits<double>::quiet_NaN();
+    default: return std::nullopt;
+  }
 }
 
 bool takes_table(Opcode opcode) { return opcode >= Opcode::Exp && opcode <= Opcode::Softplus; }
@@ -84,14 +100,10 @@ std::size_t dimension_of(std::int64_t dim, std::size_t rank) {
   return static_cast<std::size_t>(wrapped);
 }
 
-DataType promoted(DataType a, DataType b) {
-  if (a == b || b == DataType::Bool) return a;
-  return a == DataType::Bool ? b : DataType::Float32;
-}
-
-DeviceType computed_in(DataType dtype, DeviceType a, DeviceType b) {
-  if (a == b) return a;
-  return dtype == DataType::Float32 ? DeviceType::Fp32 : DeviceType::Dl16;
+bool is_held(DeviceType device_dtype, double value) {
+  if (device_dtype != DeviceType::Dl16 || value == 0 || !std::isfinite(value)) return true;
+  const wire::Dl16 code = wire::dl16_from_fp64(value);
+  return wire::dl16_is_finite(code) && !wire::dl16_is_zero(code);
 }
 
 Lowering::Lowering(const Request& request) : request_(request) {
@@ -112,14 +124,31 @@ const Value& Lowering::output(std::vector<std::int64_t> size, DataType dtype, De
                             "the result is " + to_string(form.size()) + ", out is " + to_string(request_.out->size()),
                             "give a tensor of the result's shape");
     }
+    if (request_.op != Op::Copy) require_out(dtype, request_.out->base.dtype);
     form = *request_.out;
   }
   outputs_.push_back(form);
-  return keep(writer_.argument(form, Access::ReadWrite));
+  const Value& out = keep(writer_.argument(form, Access::ReadWrite));
+  const bool moved = info_of(request_.op).family == Family::Movement;
+  if (moved || takes(Types::Compute, form.layout.device_dtype)) return out;
+  const Value& computed = temporary(form.size(), dtype, device_dtype, out.stick());
+  converted_.emplace_back(&computed, &out);
+  return computed;
+}
+
+void Lowering::fill(const Value& value, double number) {
+  const Value& filler = keep(writer_.scalar(value.form.base.dtype, value.form.layout.device_dtype, number));
+  writer_.emit({.opcode = Opcode::Copy,
+                .extent = value.size(),
+                .operands = {aligned(filler, value.rank()), aligned(value, value.rank())}});
 }
 
 const Value& Lowering::scalar(const Value& like, double value) {
   return keep(writer_.scalar(like.form.base.dtype, like.form.layout.device_dtype, value));
+}
+
+const Value& Lowering::scalar(DataType dtype, DeviceType device_dtype, double value) {
+  return keep(writer_.scalar(dtype, device_dtype, value));
 }
 
 const Value& Lowering::temporary(const std::vector<std::int64_t>& size, DataType dtype, DeviceType device_dtype,
@@ -210,6 +239,10 @@ const Value& Lowering::reduced(Opcode opcode, const Value& value, std::size_t di
   std::optional<std::size_t> stick = all.stick();
   if (stick == dimension) stick.reset();
   const Value& out = temporary(size, all.form.base.dtype, all.form.layout.device_dtype, stick);
+  if (all.size()[dimension] == 0) {
+    if (const auto number = of_no_elements(opcode)) fill(out, *number);
+    return out;
+  }
   Use from = aligned(all, all.rank());
   from.named = {dimension};
   if (opcode == Opcode::Exx2) from.named_stick = dimension;
@@ -221,9 +254,15 @@ const Value& Lowering::reduced(Opcode opcode, const Value& value, std::size_t di
   return out;
 }
 
-Lowered Lowering::finish() { return {.program = writer_.finish(), .outputs = std::move(outputs_)}; }
+Lowered Lowering::finish() {
+  for (const auto& [computed, out] : converted_) store(*computed, *out);
+  if (writer_.operations() == 0) return {.program = {}, .outputs = std::move(outputs_)};
+  return {.program = writer_.finish(), .outputs = std::move(outputs_)};
+}
 
 Lowered lower(const Request& request) {
+  require_arguments(request);
+  require_types(request);
   Lowering lowering(request);
   switch (info_of(request.op).family) {
     case Family::Movement: lower_movement(lowering); break;

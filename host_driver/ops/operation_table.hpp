@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "host_driver/tensor/data_type.hpp"
 #include "shared/device_program.hpp"
 
 namespace svp::ops {
@@ -70,22 +71,33 @@ inline constexpr unsigned kOps = static_cast<unsigned>(Op::LinearFp8) + 1;
 
 enum class Family : std::uint8_t { Movement, Elementwise, Comparison, Function, Reduction, Product, Norm, Window };
 
+// The largest error of a result against the exact one of the operands that the card has, rounded to the result's
+// format: so many units of the last place of each element, plus this part of the largest magnitude of the result. What
+// does not round has no error.
+struct Bound {
+  double ulps = 0;
+  double relative = 0;
+  friend bool operator==(const Bound&, const Bound&) = default;
+};
+
 struct OpInfo {
   Op op;
   Family family;
-  program::Opcode opcode;  // what it becomes; of a chain: its last operation
-  unsigned tensors;        // inputs; the most of them for an operation that takes several numbers
-  const char* name;        // of the command line and of the C++ function
-  const char* arguments;   // for people: scalars and integers in order
-  // Largest error of a result on DL16 against the exact result rounded to DL16, in units of its last place; 0: exact.
-  unsigned ulp;
-  bool fp32;          // also on FP32
-  const char* error;  // for people: the bound, where ulp does not say it
+  program::Opcode opcode;     // what it becomes; of a chain: its last operation
+  unsigned tensors;           // inputs; the most of them for an operation that takes several numbers
+  const char* name;           // of the command line and of the C++ function
+  const char* arguments;      // for people: scalars and integers in order
+  Bound dl16;                 // of a result on DL16
+  std::optional<Bound> fp32;  // of one on FP32; none: there is no form on FP32
+  const char* computed;       // for people: where errors come from
 };
 
 std::span<const OpInfo> operation_table();
 const OpInfo& info_of(Op op);
-std::string bound_of(const OpInfo& info);  // for people
+// That of a result in this format; formats of integers have none.
+Bound bound_of(const OpInfo& info, DeviceType device_dtype);
+std::string bound_text(const Bound& bound);  // for people
+std::string bound_text(const OpInfo& info);  // of a DL16 result, with where it comes from
 std::optional<Op> op_named(std::string_view name);
 
 }  // namespace svp::ops

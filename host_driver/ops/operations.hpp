@@ -22,6 +22,7 @@ struct OperationOptions {
   std::optional<SpyreStream> stream{};  // empty: the default stream
   std::optional<SpyreTensor> out{};
   std::uint64_t core_mask = 0;
+  bool allow_copies = true;  // false: CopyNeeded in place of a copy
 };
 
 // Of one context, which outlives it. Thread-safe.
@@ -47,12 +48,15 @@ class Operations {
 
   std::shared_ptr<Program> program_for(const ops::Request& request);
   std::shared_ptr<Program> found(const Key& key);
+  std::shared_ptr<const ExecutionPlan> loaded_plan(Program& program);
   void launch(Program& program, std::span<const SpyreTensor> tensors, const OperationOptions& options);
-  SpyreTensor walkable(const SpyreTensor& tensor, SpyreStream stream);
+  SpyreTensor walkable(const SpyreTensor& tensor, std::size_t input, SpyreStream stream, bool allow_copies);
+  // Options::out is a view that the card can not write: the result is made elsewhere, and copied.
+  void run_elsewhere(ops::Op op, std::span<const SpyreTensor> inputs, std::span<const double> scalars,
+                     std::span<const std::int64_t> integers, const OperationOptions& options, SpyreStream stream);
 
   Context& context_;
   mutable std::mutex mutex_;
-  std::mutex loading_;
   std::list<std::pair<Key, std::shared_ptr<Program>>> programs_;  // the last used is the first
   std::map<Key, std::list<std::pair<Key, std::shared_ptr<Program>>>::iterator> by_key_;
 };

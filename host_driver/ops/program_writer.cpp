@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
-#include "host_driver/base/crc32c.hpp"
 #include "host_driver/base/error.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
@@ -19,7 +19,18 @@ namespace {
                    "copy it into a tensor of its own: Context::contiguous()");
 }
 
+// Dimensions are where those of a tensor in default layout are; nothing is ever accessed.
+StickAccess access_of_nothing(const TensorForm& form) {
+  StickAccess access;
+  access.stride.resize(form.view.size.size());
+  for (const std::int64_t extent : form.view.size) access.present.push_back(extent != 1);
+  if (form.view.size.back() != 1) access.stick = form.view.size.size() - 1;
+  access.whole_sticks = true;
+  return access;
+}
+
 StickAccess access_of(const TensorForm& form) {
+  if (!form.has_elements()) return access_of_nothing(form);
   auto access = stick_access(form.base, form.layout, form.view);
   if (!access) refuse_view(form, "begins inside of a stick, or steps as no strides of sticks do");
   return *std::move(access);
@@ -57,13 +68,6 @@ program::Operand operand_of(const Use& use, std::size_t rank) {
   return operand;
 }
 
-template <typename T>
-void append(std::vector<std::byte>& to, const std::vector<T>& from) {
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(from));
-  to.insert(to.end(), bytes.begin(), bytes.end());
-  to.resize(wire::align_up(to.size(), wire::kStickBytes));
-}
-
 }  // namespace
 
 TensorForm TensorForm::dense(DataType dtype, std::vector<std::int64_t> size, DeviceType device_dtype,
@@ -74,6 +78,8 @@ TensorForm TensorForm::dense(DataType dtype, std::vector<std::int64_t> size, Dev
   form.view = DeviceView::whole(form.base);
   return form;
 }
+
+bool TensorForm::has_elements() const { return element_count(view) != 0; }
 
 Value Value::seen_as(const DeviceView& view) const {
   Value other = *this;
@@ -92,28 +98,39 @@ Use aligned(const Value& value, std::size_t rank) {
 Value ProgramWriter::argument(const TensorForm& form, program::Access access) {
   Value value{.base = program::Base::Argument, .argument = 0, .offset = 0, .form = form, .access = access_of(form)};
   const bool written = (static_cast<std::uint32_t>(access) & static_cast<std::uint32_t>(program::Access::Write)) != 0;
-  if (written && !value.access.whole_sticks) refuse_view(form, "shares sticks with other elements and is written");
-  if (arguments_.size() == program::kMaxArguments) {
-    throw InvalidArgument("tensors", "an operation with more than 30 tensors", "do it in several operations");
+  if (!form.has_elements()) {
+    value.base = program::Base::None;
+    return value;
   }
-  value.argument = static_cast<std::uint8_t>(arguments_.size());
-  arguments_.push_back({.bytes = form.layout.device_bytes(), .access = access, .reserved = 0});
+  if (written && !value.access.whole_sticks) refuse_view(form, "shares sticks with other elements and is written");
+  if (parts_.arguments.size() == program::kMaxArguments) {
+    throw InvalidArgument("tensors",
+                          "an operation with more than " + std::to_string(program::kMaxArguments) + " tensors",
+                          "do it in several operations");
+  }
+  value.argument = static_cast<std::uint8_t>(parts_.arguments.size());
+  parts_.arguments.push_back({.bytes = form.layout.device_bytes(), .access = access, .reserved = 0});
   return value;
 }
 
 Value ProgramWriter::pool(const TensorForm& form) {
   Value value{
-      .base = program::Base::Pool, .argument = 0, .offset = pool_bytes_, .form = form, .access = access_of(form)};
-  pool_bytes_ += form.layout.device_bytes();
+      .base = program::Base::Pool, .argument = 0, .offset = parts_.pool_bytes, .form = form, .access = access_of(form)};
+  parts_.pool_bytes += form.layout.device_bytes();
+  if (parts_.pool_bytes > program::kMaxPoolBytes) {
+    throw InvalidArgument("shape",
+                          "an operation that needs more than " + std::to_string(program::kMaxPoolBytes) +
+                              " bytes for what lies between its steps",
+                          "compute parts of the tensors one after the other");
+  }
   return value;
 }
 
 Value ProgramWriter::data(TensorForm form, std::span<const std::byte> bytes) {
   Value value{
-      .base = program::Base::Data, .argument = 0, .offset = data_.size(), .form = std::move(form), .access = {}};
+      .base = program::Base::Data, .argument = 0, .offset = parts_.data.size(), .form = std::move(form), .access = {}};
   value.access = access_of(value.form);
-  data_.insert(data_.end(), bytes.begin(), bytes.end());
-  data_.resize(wire::align_up(data_.size(), wire::kStickBytes));
+  parts_.add_data(bytes);
   return value;
 }
 
@@ -124,6 +141,11 @@ Value ProgramWriter::scalar(DataType dtype, DeviceType device_dtype, double valu
     throw InvalidArgument("dtype", "a constant of type " + std::string(name(device_dtype)),
                           "operations take constants of DL16 and FP32");
   }
+  if (device_dtype == DeviceType::Dl16 && std::isfinite(value) &&
+      wire::dl16_is_infinite(static_cast<wire::Dl16>(bits))) {
+    throw InvalidArgument("number", "the number " + std::to_string(value) + ", which DL16 has not",
+                          "give numbers up to 8564768768, or tensors that are FP32 on the card");
+  }
   return data(TensorForm::dense(dtype, {}, device_dtype), std::as_bytes(std::span(&bits, 1)));
 }
 
@@ -131,14 +153,22 @@ Value ProgramWriter::table(std::span<const std::uint16_t> entries) {
   return data(TensorForm::dense(DataType::Float16, {}, DeviceType::Dl16), std::as_bytes(entries));
 }
 
+// An operation has one dimension at least: that of a scalar has one position.
 void ProgramWriter::emit(const OperationParts& parts) {
+  if (parts.extent.empty()) {
+    OperationParts line = parts;
+    line.extent = {1};
+    for (Use& use : line.operands) use.dims = {kAbsent};
+    return emit(line);
+  }
+  if (std::ranges::find(parts.extent, 0) != parts.extent.end()) return;
   const std::size_t rank = parts.extent.size();
   if (rank > program::kMaxRank || parts.operands.size() > program::kMaxOperands ||
       parts.masks.size() > program::kMaxMasks) {
     throw InvalidArgument("shape", "an operation over " + std::to_string(rank) + " dimensions",
                           "use at most " + std::to_string(program::kMaxRank));
   }
-  if (operations_.size() == program::kMaxOperations) {
+  if (parts_.operations.size() == program::kMaxOperations) {
     throw InvalidArgument("shape", "a program of more than " + std::to_string(program::kMaxOperations) + " operations",
                           "compute parts of the tensors one after the other");
   }
@@ -157,29 +187,7 @@ void ProgramWriter::emit(const OperationParts& parts) {
   std::ranges::transform(parts.constants, operation.constant, [](float c) { return std::bit_cast<std::uint32_t>(c); });
   operation.page = parts.page;
   for (std::size_t i = 0; i < parts.operands.size(); ++i) operation.operand[i] = operand_of(parts.operands[i], rank);
-  operations_.push_back(operation);
-}
-
-std::vector<std::byte> ProgramWriter::finish() {
-  program::Header header{};
-  header.magic = program::kMagic;
-  header.version = program::kVersion;
-  header.argument_count = static_cast<std::uint32_t>(arguments_.size());
-  header.operation_count = static_cast<std::uint32_t>(operations_.size());
-  header.pool_bytes = pool_bytes_;
-  std::vector<std::byte> bytes(sizeof header);
-  header.arguments_offset = bytes.size();
-  append(bytes, arguments_);
-  header.operations_offset = bytes.size();
-  append(bytes, operations_);
-  header.data_offset = bytes.size();
-  header.data_bytes = data_.size();
-  append(bytes, data_);
-  header.program_bytes = bytes.size();
-  std::memcpy(bytes.data(), &header, sizeof header);
-  header.crc32c = crc32c(0, bytes);
-  std::memcpy(bytes.data(), &header, sizeof header);
-  return bytes;
+  parts_.operations.push_back(operation);
 }
 
 }  // namespace svp::ops

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "host_driver/program/program_parts.hpp"
 #include "host_driver/tensor/stick_access.hpp"
 #include "shared/device_program.hpp"
 
@@ -27,6 +28,7 @@ struct TensorForm {
                           std::optional<std::vector<std::int64_t>> dim_order = std::nullopt);
 
   const std::vector<std::int64_t>& size() const { return view.size; }
+  bool has_elements() const;
   friend bool operator==(const TensorForm&, const TensorForm&) = default;
 };
 
@@ -79,29 +81,27 @@ struct OperationParts {
 class ProgramWriter {
  public:
   // Throws CopyNeeded for a view that no strides describe; for one that is written also when it shares sticks with
-  // other elements of its tensor.
+  // other elements of its tensor. A tensor without elements is none of the program's arguments.
   Value argument(const TensorForm& form, program::Access access);
-  // Undefined contents, one launch's own.
+  // Undefined contents, one launch's own. Throws InvalidArgument ("shape"): more than a program may have.
   Value pool(const TensorForm& form);
-  // One element, for every dimension that an operation has.
+  // One element, for every dimension that an operation has. Throws InvalidArgument ("number") when it is beyond DL16.
   Value scalar(DataType dtype, DeviceType device_dtype, double value);
   // The table of a function on DL16, 65 536 entries.
   Value table(std::span<const std::uint16_t> entries);
   // Any constant tensor, in device layout.
   Value data(TensorForm form, std::span<const std::byte> bytes);
 
+  // Nothing where an extent is 0: there is no element to compute.
   void emit(const OperationParts& parts);
 
-  std::size_t operations() const { return operations_.size(); }
-  std::size_t arguments() const { return arguments_.size(); }
-  // The whole program. The writer is used up.
-  std::vector<std::byte> finish();
+  std::size_t operations() const { return parts_.operations.size(); }
+  std::size_t arguments() const { return parts_.arguments.size(); }
+  // The whole program.
+  std::vector<std::byte> finish() const { return assemble(parts_); }
 
  private:
-  std::vector<program::Argument> arguments_;
-  std::vector<program::Operation> operations_;
-  std::vector<std::byte> data_;
-  std::uint64_t pool_bytes_ = 0;
+  ProgramParts parts_;
 };
 
 }  // namespace svp::ops

@@ -17,6 +17,8 @@ namespace {
 
 using Extents = std::vector<std::int64_t>;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 std::size_t place(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 std::int64_t product_of(const Extents& size) {
@@ -44,10 +46,15 @@ void for_each_index_of(const Extents& size, Visit visit) {
 }
 
 double softplus(double x, double beta, double threshold) {
-  return beta * x > threshold ? x : std::log1p(std::exp(beta * x)) / beta;
+  const double scaled = beta * x;
+  return scaled > threshold || scaled > 700 ? x : std::log1p(std::exp(scaled)) / beta;
 }
 
-double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+// 1 + tanh(z) as 2 / (1 + e^(-2z)): the sum has no digits left where it is small.
+double gelu(double x) {
+  const double z = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return x / (1 + std::exp(-2 * z));
+}
 
 double unary(Op op, double x, const std::vector<double>& scalars) {
   const auto scalar = [&scalars](std::size_t i, double otherwise) {
@@ -57,7 +64,7 @@ double unary(Op op, double x, const std::vector<double>& scalars) {
     case Op::Abs: return std::fabs(x);
     case Op::Neg: return -x;
     case Op::Relu: return std::isnan(x) ? x : std::max(x, 0.0);
-    case Op::Clip: return std::isnan(x) ? x : std::min(std::max(x, scalar(0, -65504)), scalar(1, 65504));
+    case Op::Clip: return std::isnan(x) ? x : std::min(std::max(x, scalar(0, -kInfinity)), scalar(1, kInfinity));
     case Op::Floor: return std::floor(x);
     case Op::Exp: return std::exp(x);
     case Op::Log: return std::log(x);
@@ -111,8 +118,8 @@ Array elementwise_of(Op op, std::vector<Array> inputs, const std::vector<double>
 
 double start_of(Op op) {
   switch (op) {
-    case Op::Max: return -std::numeric_limits<double>::infinity();
-    case Op::Min: return std::numeric_limits<double>::infinity();
+    case Op::Max: return -kInfinity;
+    case Op::Min: return kInfinity;
     case Op::Prod: return 1;
     default: return 0;
   }
@@ -142,6 +149,7 @@ Array reduced_along(Op op, const Array& input, std::size_t dim) {
 }
 
 Array reduction(Op op, const Array& input, const std::vector<std::int64_t>& integers) {
+  if (input.size.empty()) return input;
   const bool keep = !integers.empty() && integers[0] != 0;
   std::vector<bool> reduced(input.size.size(), integers.size() < 2);
   for (std::size_t i = 1; i < integers.size(); ++i) reduced[dimension_of(integers[i], input.size.size())] = true;
@@ -197,10 +205,12 @@ Array transposed_array(const Array& array) {
   return out;
 }
 
-// Divided by its scale and rounded to FP8_E4M3.
+// Divided by its scale, as DL16 has the quotient, and rounded to FP8_E4M3.
 Array quantised(Array array, double scale) {
   for (double& x : array.data) {
-    x = svp::value_of(NumberFormat::Fp8E4m3, svp::code_of(NumberFormat::Fp8E4m3, x / scale));
+    const auto quotient = static_cast<double>(static_cast<float>(x / scale));
+    const double held = svp::value_of(NumberFormat::Dl16, svp::code_of(NumberFormat::Dl16, quotient));
+    x = svp::value_of(NumberFormat::Fp8E4m3, svp::code_of(NumberFormat::Fp8E4m3, held));
   }
   return array;
 }
@@ -218,23 +228,44 @@ Array softmax_of(const Array& x, std::size_t dim) {
   return elementwise_of(Op::Div, {out, reduced_along(Op::Sum, out, dim)}, {});
 }
 
+// Each head, the third dimension from the end, as often as `heads` of the queries need it.
+Array with_heads(const Array& array, std::int64_t heads) {
+  if (array.size.size() < 3) return array;
+  const std::size_t dim = array.size.size() - 3;
+  const std::int64_t own = array.size[dim];
+  if (own <= 1 || heads <= own || heads % own != 0) return array;
+  Extents size = array.size;
+  size[dim] = heads;
+  Array out = Array::of(size);
+  for_each_index_of(size, [&](Extents index, std::size_t i) {
+    index[dim] /= heads / own;
+    out.data[i] = element(array, index);
+  });
+  return out;
+}
+
 Array attention_of(const Array& q, const Array& k, const Array& v, const std::vector<double>& scalars, bool causal) {
   const double scale = scalars.empty() ? 1 / std::sqrt(static_cast<double>(q.size.back())) : scalars[0];
-  Array scores = matmul_of(q, transposed_array(k));
+  const std::int64_t heads = q.size.size() < 3 ? 1 : q.size[q.size.size() - 3];
+  Array scores = matmul_of(q, transposed_array(with_heads(k, heads)));
   const std::size_t rank = scores.size.size();
   const std::int64_t shift = scores.size[rank - 1] - scores.size[rank - 2];
   for_each_index_of(scores.size, [&](const Extents& index, std::size_t i) {
     scores.data[i] *= scale;
-    if (causal && index[rank - 1] > index[rank - 2] + shift) scores.data[i] = -std::numeric_limits<double>::infinity();
+    if (causal && index[rank - 1] > index[rank - 2] + shift) scores.data[i] = -kInfinity;
   });
-  return matmul_of(softmax_of(scores, rank - 1), v);
+  Array weights = softmax_of(scores, rank - 1);
+  for_each_index_of(weights.size, [&](const Extents& index, std::size_t i) {
+    if (causal && index[rank - 2] + shift < 0) weights.data[i] = 0;  // sees no key
+  });
+  return matmul_of(weights, with_heads(v, heads));
 }
 
 Array norm_of(Op op, const std::vector<Array>& inputs, double epsilon) {
   const Array& x = inputs[0];
   const std::int64_t width = x.size.back();
   Array out = x;
-  for (std::int64_t row = 0; row < x.count() / width; ++row) {
+  for (std::int64_t row = 0; width != 0 && row < x.count() / width; ++row) {
     const auto from = x.data.begin() + row * width;
     const double mean =
         op == Op::LayerNorm ? std::accumulate(from, from + width, 0.0) / static_cast<double>(width) : 0.0;
@@ -260,9 +291,7 @@ std::vector<Array> top_k_of(const Array& x, std::int64_t k, std::size_t dim) {
     for (from[dim] = 0; from[dim] < x.size[dim]; ++from[dim]) line.push_back(element(x, from));
     std::vector<std::size_t> order(line.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto key = [&line](std::size_t j) {
-      return std::isnan(line[j]) ? std::numeric_limits<double>::infinity() : line[j];
-    };
+    const auto key = [&line](std::size_t j) { return std::isnan(line[j]) ? kInfinity : line[j]; };
     std::ranges::sort(order,
                       [&key](std::size_t a, std::size_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
     out[0].data[i] = line[order[place(index[dim])]];
@@ -271,13 +300,19 @@ std::vector<Array> top_k_of(const Array& x, std::int64_t k, std::size_t dim) {
   return out;
 }
 
-Array cat_of(const std::vector<Array>& inputs, std::size_t dim) {
-  Extents size = inputs[0].size;
+Array cat_of(const std::vector<Array>& inputs, std::int64_t along) {
+  std::vector<Array> parts;
+  for (const Array& input : inputs) {
+    if (input.size != Extents{0}) parts.push_back(input);  // is none, as in PyTorch
+  }
+  if (parts.empty()) return inputs[0];
+  const std::size_t dim = dimension_of(along, parts[0].size.size());
+  Extents size = parts[0].size;
   size[dim] = 0;
-  for (const Array& input : inputs) size[dim] += input.size[dim];
+  for (const Array& part : parts) size[dim] += part.size[dim];
   Array out = Array::of(size);
   for_each_index_of(size, [&](Extents index, std::size_t i) {
-    const Array* part = inputs.data();
+    const Array* part = parts.data();
     for (; index[dim] >= part->size[dim]; ++part) index[dim] -= part->size[dim];
     out.data[i] = element(*part, index);
   });
@@ -296,6 +331,8 @@ Array embedding_of(const Array& table, const Array& index) {
 }
 
 }  // namespace
+
+Array Array::seen_as(std::vector<std::int64_t> other) const { return {.size = std::move(other), .data = data}; }
 
 Array Array::of(std::vector<std::int64_t> size) {
   const std::int64_t count = product_of(size);
@@ -318,12 +355,16 @@ std::vector<Array> reference(Op op, const std::vector<Array>& inputs, const std:
     }
     case Op::LinearFp8: return {linear_fp8_of(inputs, scalars)};
     case Op::Attention: return {attention_of(x, inputs[1], inputs[2], scalars, integer(0, 0) != 0)};
-    case Op::Softmax: return {softmax_of(x, dimension_of(integer(0, -1), rank))};
+    case Op::Softmax:
+      if (rank == 0) return {softmax_of({.size = {1}, .data = x.data}, 0).seen_as({})};
+      return {softmax_of(x, dimension_of(integer(0, -1), rank))};
     case Op::LayerNorm:
     case Op::RmsNorm: return {norm_of(op, inputs, scalars.empty() ? 1e-5 : scalars[0])};
-    case Op::TopK: return top_k_of(x, integer(0, 1), dimension_of(integer(1, -1), rank));
+    case Op::TopK:
+      if (rank == 0) return {x, Array::of({})};
+      return top_k_of(x, integer(0, 1), dimension_of(integer(1, -1), rank));
     case Op::Embedding: return {embedding_of(x, inputs[1])};
-    case Op::Cat: return {cat_of(inputs, dimension_of(integer(0, 0), rank))};
+    case Op::Cat: return {cat_of(inputs, integer(0, 0))};
     case Op::AvgPool2d:
     case Op::MaxPool2d: return {reference_pool(op, x, integers)};
     case Op::Conv2d: return {reference_convolution(inputs, integers)};

@@ -15,6 +15,7 @@ struct Array {
   std::vector<double> data;  // row-major
 
   static Array of(std::vector<std::int64_t> size);
+  Array seen_as(std::vector<std::int64_t> other) const;  // the same elements; as many in that shape
   std::int64_t count() const { return static_cast<std::int64_t>(data.size()); }
 };
 

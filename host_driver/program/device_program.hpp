@@ -28,6 +28,8 @@ class DeviceProgram {
   std::span<const wire::program::Argument> arguments() const { return arguments_; }
   // Memory of one launch; 0: it needs none.
   std::uint64_t workspace_bytes() const { return wire::program::workspace_bytes(header_); }
+  // As far as it uses the function's scratchpads; 0: not at all.
+  std::uint64_t scratchpads_bytes() const { return wire::program::scratchpads_bytes(header_); }
   // `number` is below header().operation_count.
   wire::program::Operation operation(std::uint32_t number) const;
   // Points of the iteration space of the operation that has most of them, saturated. Tells whether more than one core
@@ -40,14 +42,21 @@ class DeviceProgram {
   // "operation 3 (Add)", or "operation 3 (Add), operand 1", likewise with its line.
   std::string describe_operation(std::uint32_t number, std::optional<std::uint8_t> operand = std::nullopt) const;
 
+  // "index 40 is outside of argument 1, which has 16 rows: operation 3 (Gather), operand 1", likewise with its line; of
+  // a refusal of the engine, Where::Index. A row is what one index names.
+  std::string describe_index(const wire::program::Refusal& refusal) const;
+  // How many rows the operand has in the first iteration of the loops around it: indices are below that. `operation`
+  // and `operand` may be anything; 0: there is none.
+  std::uint64_t rows_of(std::uint32_t operation, std::uint8_t operand) const;
+
   // A byte that a launch accessed: of which memory, and how far from its beginning.
   struct Place {
     wire::program::Base base;
     std::uint8_t argument;  // Base::Argument; else 0
     std::uint64_t offset;   // Base::Scratchpad: in its slice
   };
-  // In the workspace of a launch.
-  Place place_in_workspace(std::uint64_t offset) const;
+  // Of the `index`-th operand that the driver adds behind the arguments: the workspace, or the scratchpads.
+  Place place_behind_arguments(std::size_t index, std::uint64_t offset) const;
   // Which operand of the operation reaches that byte in any iteration of the loops around it: the output of what was
   // written, else an input. Of several inputs the first. Empty: none does.
   std::optional<std::uint8_t> operand_at(std::uint32_t number, const Place& place, bool written) const;

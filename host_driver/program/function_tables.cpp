@@ -26,11 +26,13 @@ Real gelu(Real x) {
   return x * sigmoid(2 * z);
 }
 
+// ln(1 + e^s) is s itself long before e^s is infinite.
 template <typename Real>
 Real softplus(Real x, FunctionConstants constants) {
-  const Real scaled = static_cast<Real>(constants.beta) * x;
+  const Real beta = static_cast<Real>(constants.beta);
+  const Real scaled = beta * x;
   if (std::isnan(scaled)) return scaled;
-  return scaled > static_cast<Real>(constants.threshold) ? x : std::log1p(std::exp(scaled));
+  return scaled > static_cast<Real>(constants.threshold) || scaled > 700 ? x : std::log1p(std::exp(scaled)) / beta;
 }
 
 template <typename Real>

@@ -13,7 +13,8 @@
 
 namespace svp::program {
 
-// Softplus has two constants: beta * x > threshold gives x, else ln(1 + e^(beta * x)). Others do not look at them.
+// Softplus has two constants: beta * x > threshold gives x, else ln(1 + e^(beta * x)) / beta. Others do not look at
+// them.
 struct FunctionConstants {
   float beta = 1;
   float threshold = 20;

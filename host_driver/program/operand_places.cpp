@@ -37,13 +37,57 @@ bool reaches(const wire::program::OpcodeRow& row, const Operation& operation, un
   return place.offset >= box.offset && place.offset - box.offset < box.reach();
 }
 
+std::uint64_t bytes_of_base(const DeviceProgram& program, const wire::program::Operand& operand) {
+  const wire::program::Header& header = program.header();
+  switch (operand.base) {
+    case Base::Argument:
+      return operand.argument < program.arguments().size() ? program.arguments()[operand.argument].bytes : 0;
+    case Base::Data: return header.data_bytes;
+    case Base::Pool: return header.pool_bytes;
+    case Base::Scratchpad: return header.scratchpad_bytes;
+    case Base::None: break;
+  }
+  return 0;
+}
+
+std::string name_of_base(const wire::program::Operand& operand) {
+  switch (operand.base) {
+    case Base::Argument: return "argument " + std::to_string(operand.argument);
+    case Base::Data: return "the program's data";
+    case Base::Pool: return "the pool";
+    case Base::Scratchpad: return "a scratchpad";
+    case Base::None: break;
+  }
+  return "no memory";
+}
+
 }  // namespace
 
-DeviceProgram::Place DeviceProgram::place_in_workspace(std::uint64_t offset) const {
-  if (offset < header_.pool_bytes || header_.scratchpad_bytes == 0) {
-    return {.base = Base::Pool, .argument = 0, .offset = offset};
-  }
-  return {.base = Base::Scratchpad, .argument = 0, .offset = (offset - header_.pool_bytes) % header_.scratchpad_bytes};
+std::uint64_t DeviceProgram::rows_of(std::uint32_t operation, std::uint8_t operand) const {
+  if (operation >= header_.operation_count) return 0;
+  const Operation its = this->operation(operation);
+  const wire::program::OpcodeRow* row = wire::program::find_opcode(its.opcode);
+  if (row == nullptr || operand >= its.operand_count || its.page == 0) return 0;
+  const Box first = box_of(*row, its, operand);  // what the first row reaches
+  const std::uint64_t bytes = bytes_of_base(*this, its.operand[operand]);
+  const std::uint64_t end = wire::program::plus_product(first.reach(), first.offset, 1);
+  return bytes < end ? 0 : (bytes - end) / its.page + 1;
+}
+
+std::string DeviceProgram::describe_index(const wire::program::Refusal& refusal) const {
+  const Operation its = refusal.operation < header_.operation_count ? operation(refusal.operation) : Operation{};
+  const bool is_signed = its.operand[0].format == wire::program::Format::Int32;
+  const bool known = refusal.operand < its.operand_count;
+  return "index " +
+         (is_signed ? std::to_string(static_cast<std::int32_t>(refusal.index)) : std::to_string(refusal.index)) +
+         " is outside of " + (known ? name_of_base(its.operand[refusal.operand]) : "its table") + ", which has " +
+         std::to_string(rows_of(refusal.operation, refusal.operand)) +
+         " rows: " + describe_operation(refusal.operation, refusal.operand);
+}
+
+DeviceProgram::Place DeviceProgram::place_behind_arguments(std::size_t index, std::uint64_t offset) const {
+  if (index == 0 && workspace_bytes() != 0) return {.base = Base::Pool, .argument = 0, .offset = offset};
+  return {.base = Base::Scratchpad, .argument = 0, .offset = offset % wire::program::kScratchpadStride};
 }
 
 std::optional<std::uint8_t> DeviceProgram::operand_at(std::uint32_t number, const Place& place, bool written) const {

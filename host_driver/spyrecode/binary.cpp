@@ -65,7 +65,7 @@ BinaryHeader read_header(const Source& source, std::span<const std::byte> bytes)
   }
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kBinaryMagic) source.refuse("is no binary of this card: it does not begin with SPYRBIN1");
-  if (header.version == kProgramBinaryVersion) source.refuse("is a device program, where a kernel is expected");
+  if (is_program_binary(bytes)) source.refuse("is a device program, where a kernel is expected");
   if (header.version != kBinaryVersion) {
     source.refuse("has format version " + std::to_string(header.version) + ", this driver reads " +
                   std::to_string(kBinaryVersion));

@@ -4,10 +4,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
+#include <ostream>
 #include <system_error>
 
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 
 namespace svp::spyrecode {
@@ -161,31 +162,11 @@ namespace {
                .message = what + " " + path.string() + ": " + why});
 }
 
-// False with errno.
-bool write_bytes(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// Under another name first: a reader sees the file of before or this one, never a part.
+// A reader sees the file of before or this one, never a part.
 void write_one(const std::filesystem::path& directory, const NamedBytes& file) {
-  const std::filesystem::path path = directory / file.name;
-  static std::atomic<unsigned> serial{0};
-  const std::string temporary =
-      path.string() + "." + std::to_string(::getpid()) + "-" + std::to_string(serial++) + ".tmp";
-  constexpr mode_t kAsTheUserWants = 0666;  // less what umask takes
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAsTheUserWants));
-  if (!fd.valid()) fail(path, "can not write", reason(errno));
-  const bool written = write_bytes(fd.get(), file.bytes) && ::rename(temporary.c_str(), path.c_str()) == 0;
-  if (written) return;
-  const int failure = errno;
-  ::unlink(temporary.c_str());
-  fail(path, "can not write", reason(failure));
+  value_or_throw(write_output_file(directory / file.name, [&](std::ostream& out) {
+    out.write(reinterpret_cast<const char*>(file.bytes.data()), static_cast<std::streamsize>(file.bytes.size()));
+  }));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace svp::spyrecode {
 
-inline constexpr std::size_t kMostInputs = 32;  // operands of a launch
+inline constexpr std::size_t kMostInputs = 124;  // operands of a launch
 inline constexpr std::uint32_t kMostAxes = 8;
 
 constexpr bool has_axis(wire::SymbolKind kind) {

@@ -6,6 +6,7 @@
 
 #include "host_driver/base/crc32c.hpp"
 #include "host_driver/spyrecode/binary.hpp"
+#include "host_driver/spyrecode/file_archive.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 
 namespace svp::spyrecode {
@@ -48,16 +49,33 @@ std::size_t name_bytes(const Header& header) {
   return static_cast<std::size_t>(std::ranges::find(header.name, '\0') - header.name);
 }
 
+bool is_part(const Header& header, std::uint64_t offset, std::uint64_t bytes) {
+  return bytes != 0 && offset >= sizeof header && wire::is_aligned(offset | bytes, wire::kStickBytes) &&
+         wire::range_inside(offset, bytes, header.bytes);
+}
+
+void check_archive(const Header& header, const std::string& source) {
+  if (header.version == kProgramBinaryVersion) {
+    if (header.archive_bytes == 0 && header.archive_offset == 0) return;
+    refuse(source, "the header names an archive, which version 2 has not");
+  }
+  const bool apart = header.archive_offset >= header.program_offset + header.program_bytes ||
+                     header.program_offset >= header.archive_offset + header.archive_bytes;
+  if (!is_part(header, header.archive_offset, header.archive_bytes) || header.archive_bytes > kMostArchiveBytes ||
+      !apart) {
+    refuse(source, "the archive does not lie in at most " + std::to_string(kMostArchiveBytes) +
+                       " bytes of whole sticks between the header and the end, apart from the program");
+  }
+}
+
 void check_fields(const Header& header, const std::string& source) {
   if (header.kind != BinaryKind::Program) {
     refuse(source, "has the unknown kind " + std::to_string(static_cast<std::uint32_t>(header.kind)));
   }
-  if (header.reserved != 0 || header.reserved1 != 0) refuse(source, "the header has a reserved byte that is not 0");
-  if (header.program_bytes == 0 || header.program_offset < sizeof header ||
-      !wire::is_aligned(header.program_offset | header.program_bytes, wire::kStickBytes) ||
-      !wire::range_inside(header.program_offset, header.program_bytes, header.bytes)) {
+  if (!is_part(header, header.program_offset, header.program_bytes)) {
     refuse(source, "the program does not lie in whole sticks between the header and the end");
   }
+  check_archive(header, source);
   if (std::ranges::any_of(std::span(header.name).first(name_bytes(header)), [](char c) { return !is_printable(c); })) {
     refuse(source, "the name of the program has a character that is not printable");
   }
@@ -73,7 +91,8 @@ bool is_program_binary(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  return header.magic == kBinaryMagic && header.version == kProgramBinaryVersion;
+  return header.magic == kBinaryMagic &&
+         (header.version == kProgramBinaryVersion || header.version == kBundleBinaryVersion);
 }
 
 ProgramBinary read_program_binary(std::span<const std::byte> bytes, const std::string& source) {
@@ -85,23 +104,28 @@ ProgramBinary read_program_binary(std::span<const std::byte> bytes, const std::s
   return {.program = bytes.subspan(header.program_offset, header.program_bytes),
           .name = {name, name_bytes(header)},
           .core_mask = header.core_mask,
-          .budget_slices = header.budget_slices};
+          .budget_slices = header.budget_slices,
+          .archive = bytes.subspan(header.archive_offset, header.archive_bytes)};
 }
 
 std::vector<std::byte> write_program_binary(const ProgramBinary& binary) {
   Header header{};
   header.magic = kBinaryMagic;
-  header.version = kProgramBinaryVersion;
+  header.version = binary.archive.empty() ? kProgramBinaryVersion : kBundleBinaryVersion;
   header.kind = BinaryKind::Program;
   header.program_offset = sizeof header;
   header.program_bytes = binary.program.size();
-  header.bytes = sizeof header + wire::align_up(binary.program.size(), wire::kStickBytes);
+  const std::uint64_t end = sizeof header + wire::align_up(binary.program.size(), wire::kStickBytes);
+  header.archive_offset = binary.archive.empty() ? 0 : end;
+  header.archive_bytes = static_cast<std::uint32_t>(binary.archive.size());
+  header.bytes = end + binary.archive.size();
   header.core_mask = binary.core_mask;
   header.budget_slices = binary.budget_slices;
   const std::string_view name = binary.name.empty() ? "program" : binary.name.substr(0, kMostProgramName);
   std::ranges::transform(name, header.name, [](char c) { return is_printable(c) ? c : '_'; });
   std::vector<std::byte> bytes(header.bytes);
   std::ranges::copy(binary.program, bytes.begin() + sizeof header);
+  std::ranges::copy(binary.archive, bytes.begin() + static_cast<std::ptrdiff_t>(end));
   std::memcpy(bytes.data(), &header, sizeof header);
   header.crc32c = crc32c(0, bytes);
   std::memcpy(bytes.data(), &header, sizeof header);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/tensor/element_format.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -165,6 +166,9 @@ Word<kTo> converted(Word<kFrom> from) {
     // it.
     static_assert(kTo == Dl16 || sizeof(Word<kFrom>) < 4);
     return static_cast<Word<kTo>>(code_of(number_format<kTo>(), static_cast<double>(from)));
+  } else if constexpr (kFrom == Int64 && kTo == Int32) {
+    using Limits = std::numeric_limits<Word<kTo>>;
+    return static_cast<Word<kTo>>(std::clamp<Word<kFrom>>(from, Limits::min(), Limits::max()));
   } else {
     return static_cast<Word<kTo>>(from);
   }

@@ -4,7 +4,8 @@
 // The pairs are the 35 that torch-spyre may ask for, and int16 ↔ int16, uint8 ↔ uint32, e5m2 ↔ e5m2, e5m2 ↔ fp32. Rules
 // that its sources leave open are ours:
 //   float → integer: toward zero, saturating; NaN gives 0. float → bool: 1 but for ±0 (NaN is true).
-//   integer → narrower integer: the low bits (int64 → int32 truncates). int16, int64 → DL16: rounded once.
+//   int64 → int32: saturating, so that an index beyond int32 is outside of every table. To other narrower integers: the
+//   low bits. int16, int64 → DL16: rounded once.
 //   float → float: number_format.hpp, rounded once; DL16 → fp16 saturates at ±65504 (shared/dl16.hpp).
 //   Elements of less than a byte are packed low bits first.
 #pragma once

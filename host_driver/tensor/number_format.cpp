@@ -30,8 +30,9 @@ constexpr std::array<Row, 6> kNames{{
 struct Ieee {
   int exponent_bits;
   int fraction_bits;
-  std::uint32_t infinity;  // the code; also what a number that is too large becomes
+  std::uint32_t infinity;  // the code; that of NaN where a format has none
   std::uint32_t nan;
+  std::uint32_t overflow;  // what infinity and a number that is too large become
 
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   std::uint32_t sign_bit() const { return std::uint32_t{1} << (exponent_bits + fraction_bits); }
@@ -39,21 +40,21 @@ struct Ieee {
 
 Ieee layout_of(NumberFormat format) {
   switch (format) {
-    case NumberFormat::Fp16: return {5, 10, 0x7C00, 0x7E00};
-    case NumberFormat::Bf16: return {8, 7, 0x7F80, 0x7FC0};
-    case NumberFormat::Fp8E4m3: return {4, 3, 0x7F, 0x7F};
-    case NumberFormat::Fp8E5m2: return {5, 2, 0x7C, 0x7F};
+    case NumberFormat::Fp16: return {5, 10, 0x7C00, 0x7E00, 0x7C00};
+    case NumberFormat::Bf16: return {8, 7, 0x7F80, 0x7FC0, 0x7F80};
+    case NumberFormat::Fp8E4m3: return {4, 3, 0x7F, 0x7F, 0x7E};
+    case NumberFormat::Fp8E5m2: return {5, 2, 0x7C, 0x7F, 0x7C};
     case NumberFormat::Fp32:
     case NumberFormat::Dl16: break;
   }
-  return {8, 23, 0x7F800000, 0x7FC00000};
+  return {8, 23, 0x7F800000, 0x7FC00000, 0x7F800000};
 }
 
 std::uint32_t ieee_code(const Ieee& ieee, double value) {
   const std::uint32_t sign = std::signbit(value) ? ieee.sign_bit() : 0;
   if (std::isnan(value)) return sign | ieee.nan;
   const double magnitude = std::fabs(value);
-  if (std::isinf(value)) return sign | ieee.infinity;
+  if (std::isinf(value)) return sign | ieee.overflow;
   if (magnitude == 0) return sign;
   // In units of the last place of a number of this size; below the normals the unit stays.
   const int smallest_exponent = 1 - ieee.bias();
@@ -64,7 +65,7 @@ std::uint32_t ieee_code(const Ieee& ieee, double value) {
   // A carry out of the fraction goes on into the exponent, as it should.
   const std::uint64_t code =
       (static_cast<std::uint64_t>(exponent - smallest_exponent) << ieee.fraction_bits) + significand;
-  return sign | (code >= ieee.infinity ? ieee.infinity : static_cast<std::uint32_t>(code));
+  return sign | (code >= ieee.infinity ? ieee.overflow : static_cast<std::uint32_t>(code));
 }
 
 double ieee_value(const Ieee& ieee, std::uint32_t code) {

@@ -25,7 +25,7 @@ std::optional<NumberFormat> number_format_named(std::string_view name);
 unsigned bits_of(NumberFormat format);  // 8, 16 or 32
 
 // Nearest; ties to even, but for DL16 away from zero. What is too small becomes zero with its sign. What is too large
-// becomes infinity, or NaN in a format that has none (DL16: 0x7FFF, which stands for both), with its sign.
+// becomes infinity, or the largest number in a format that has none, with its sign.
 std::uint32_t code_of(NumberFormat format, double value);
 
 // Exact. The bits above those of the format are ignored.

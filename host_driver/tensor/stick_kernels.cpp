@@ -40,8 +40,11 @@ HWY_INLINE V32 dl16_from_fp32(V32 bits) {
   const V32 magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFU));
   const V32 rounded = hn::ShiftRight<14>(hn::Add(magnitude, hn::Set(d, 0x2000U)));  // half away from zero
   const auto code = hn::Sub(hn::BitCast(i, rounded), hn::Set(i, 96 << wire::kDl16FractionBits));
-  const auto clamped = hn::Min(hn::Max(code, hn::Zero(i)), hn::Set(i, wire::kDl16Nan));
-  return hn::Or(hn::BitCast(d, clamped), sign);
+  const auto positive = hn::Max(code, hn::Zero(i));
+  const auto limited =
+      hn::IfThenElse(hn::Gt(positive, hn::Set(i, wire::kDl16Max)), hn::Set(i, wire::kDl16Infinity), positive);
+  const auto nan = hn::Gt(hn::BitCast(i, magnitude), hn::Set(i, 0x7F800000));
+  return hn::Or(hn::BitCast(d, hn::IfThenElse(nan, hn::Set(i, wire::kDl16Nan), limited)), sign);
 }
 
 HWY_INLINE V32 fp32_from_dl16(V32 code) {
@@ -49,8 +52,10 @@ HWY_INLINE V32 fp32_from_dl16(V32 code) {
   const V32 sign = hn::ShiftLeft<16>(hn::And(code, hn::Set(d, 0x8000U)));
   const V32 magnitude = hn::And(code, hn::Set(d, 0x7FFFU));
   const V32 number = hn::Add(hn::ShiftLeft<14>(magnitude), hn::Set(d, 96U << 23));
-  const V32 finite = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Nan)), hn::Set(d, 0x7FC00000U), number);
-  return hn::Or(hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(d)), finite), sign);
+  const V32 infinite =
+      hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Infinity)), hn::Set(d, 0x7F800000U), number);
+  const V32 any = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Nan)), hn::Set(d, 0x7FC00000U), infinite);
+  return hn::Or(hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(d)), any), sign);
 }
 
 // 16-bit compares are done signed (magnitudes have 15 bits): an unsigned compare costs an extra step before AVX-512.
@@ -80,7 +85,9 @@ struct Fp16Dl16 {
     const V16 magnitude = hn::And(bits, hn::Set(d, 0x7FFF));
     const V16 rounded = hn::ShiftRight<1>(hn::Add(magnitude, hn::Set(d, 1)));  // half away from zero
     V16 code = hn::Add(rounded, hn::Set(d, 16U << wire::kDl16FractionBits));
-    code = hn::IfThenElse(below(magnitude, 0x7C00), code, hn::Set(d, wire::kDl16Nan));
+    const V16 no_number = hn::IfThenElse(below(magnitude, wire::kFp16Infinity + 1), hn::Set(d, wire::kDl16Infinity),
+                                         hn::Set(d, wire::kDl16Nan));
+    code = hn::IfThenElse(below(magnitude, wire::kFp16Infinity), code, no_number);
     const auto tiny = below(magnitude, 0x0400);
     code = hn::IfThenZeroElse(tiny, code);
     const auto zero = hn::Eq(magnitude, hn::Zero(d));
@@ -105,7 +112,9 @@ struct Fp16Dl16 {
     const V16 sign = hn::And(code, hn::Set(d, 0x8000));
     const V16 magnitude = hn::And(code, hn::Set(d, 0x7FFF));
     V16 bits = hn::Sub(hn::Add(magnitude, magnitude), hn::Set(d, 16U << 10));
-    bits = hn::IfThenElse(below(magnitude, 47 << wire::kDl16FractionBits), bits, hn::Set(d, wire::kFp16Max));
+    const V16 beyond = hn::IfThenElse(below(magnitude, wire::kDl16OfFp16Max + 1), hn::Set(d, wire::kFp16Max),
+                                      hn::Set(d, wire::kFp16Infinity));
+    bits = hn::IfThenElse(below(magnitude, wire::kDl16OfFp16Max), bits, beyond);
     bits = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Nan)), hn::Set(d, 0x7E00), bits);
     const auto tiny = below(magnitude, 17 << wire::kDl16FractionBits);
     bits = hn::IfThenZeroElse(tiny, bits);
@@ -163,7 +172,10 @@ struct Fp32Dl16 {
 struct Int64Int32 {
   using Host = std::int64_t;
   using Device = std::int32_t;
-  static HWY_INLINE Device to_device(Host value) { return static_cast<Device>(value); }
+  static HWY_INLINE Device to_device(Host value) {
+    const Host low = value < INT32_MAX ? value : Host{INT32_MAX};
+    return static_cast<Device>(low > INT32_MIN ? low : Host{INT32_MIN});
+  }
   static HWY_INLINE Host to_host(Device value) { return value; }
 };
 struct Uint8Uint32 {
@@ -176,7 +188,7 @@ struct BoolDl16 {
   using Host = std::uint8_t;
   using Device = std::uint16_t;
   static HWY_INLINE Device to_device(Host value) { return value != 0 ? wire::kDl16Bias << wire::kDl16FractionBits : 0; }
-  static HWY_INLINE Host to_host(Device code) { return (code & wire::kDl16Nan) != 0 ? 1 : 0; }
+  static HWY_INLINE Host to_host(Device code) { return (code & wire::kDl16MagnitudeBits) != 0 ? 1 : 0; }
 };
 template <class Op>
 inline constexpr bool kByElement =

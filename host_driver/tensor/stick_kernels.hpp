@@ -13,7 +13,7 @@ enum class Conversion : std::uint8_t {
   Fp16Dl16,
   Bf16Dl16,
   Fp32Dl16,
-  Int64Int32,  // the low bits, and back with the sign
+  Int64Int32,  // saturating, and back with the sign
   Uint8Uint32,
   BoolDl16,  // 0 and 1; back: everything but ±0 is true
   Copy1,     // identical formats of 1, 2, 4 bytes

@@ -87,7 +87,7 @@ std::optional<FastPair> fast_pair(ElementFormat from, ElementFormat to) {
   if (from == Dl16 && to == Bf16) return FastPair{kernels::Conversion::Bf16Dl16, false};
   if (from == Fp32 && to == Dl16) return FastPair{kernels::Conversion::Fp32Dl16, true};
   if (from == Dl16 && to == Fp32) return FastPair{kernels::Conversion::Fp32Dl16, false};
-  if (from == Int64 && (to == Int32 || to == Uint32)) return FastPair{kernels::Conversion::Int64Int32, true};
+  if (from == Int64 && to == Int32) return FastPair{kernels::Conversion::Int64Int32, true};
   if (from == Int32 && to == Int64) return FastPair{kernels::Conversion::Int64Int32, false};
   if (from == Uint8 && to == Uint32) return FastPair{kernels::Conversion::Uint8Uint32, true};
   if (from == Uint32 && to == Uint8) return FastPair{kernels::Conversion::Uint8Uint32, false};

@@ -388,6 +388,8 @@ bool overlaps(const std::vector<std::pair<std::int64_t, std::int64_t>>& dims, st
   return false;
 }
 
+}  // namespace
+
 bool elements_overlap(const Dims& size, const Dims& stride) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;
   for (std::size_t d = 0; d < size.size(); ++d) {
@@ -399,6 +401,8 @@ bool elements_overlap(const Dims& size, const Dims& stride) {
   std::ranges::sort(dims, std::greater<>{});
   return overlaps(dims, 0, 0, false);
 }
+
+namespace {
 
 void require_list(const char* field, const Dims& list, std::size_t length) {
   if (list.size() != length) {

@@ -61,6 +61,9 @@ inline constexpr std::size_t kMostNests = 4096;
 std::vector<StridedLoops> describe_copy(const SpyreTensorLayout& source_layout, const DeviceView& source,
                                         const SpyreTensorLayout& destination_layout, const DeviceView& destination);
 
+// Whether two indices name one element. No entry of `stride` is negative.
+bool elements_overlap(const std::vector<std::int64_t>& size, const std::vector<std::int64_t>& stride);
+
 // Throws InvalidArgument naming `field`: as many entries as `size` has, none negative, together below 2^62; two
 // elements with one index, but for those of stride 0 (expanded dimensions).
 void require_strides(const char* field, const std::vector<std::int64_t>& size, const std::vector<std::int64_t>& stride);

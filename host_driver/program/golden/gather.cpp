@@ -16,7 +16,7 @@ std::uint64_t page_offset(const Step& step, const View& indirect, unsigned opera
   const bool fits = !__builtin_mul_overflow(index, step.operation.page, &offset);
   const bool negative = View(step, 0).format() == Format::Int32 && index >> 31 != 0;
   if (fits && !negative && indirect.reaches(n, offset)) return offset;
-  throw Refused({Where::Bounds, static_cast<std::uint8_t>(operand), step.number});
+  throw Refused({Where::Index, static_cast<std::uint8_t>(operand), step.number, static_cast<std::uint32_t>(index)});
 }
 
 void gather(const Step& step) {

@@ -105,11 +105,12 @@ Refused::Refused(Refusal refusal)
     : InvalidArgument("program", text_of(refusal), "compare the operation with the rules of docs/device-programs.md"),
       refusal_(refusal) {}
 
-void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments, Order order) {
+void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments, Order order,
+         Scratchpads* scratchpads) {
   if (const Refusal refusal = check_program(program); !refusal.ok()) throw Refused(refusal);
   const auto header = copy_of<Header>(program, 0);
   require_arguments(program, header, arguments);
-  Memory memory(program, header, arguments);
+  Memory memory(program, header, arguments, scratchpads);
   Interpreter(program, header, memory, order).run(0, 0);
 }
 

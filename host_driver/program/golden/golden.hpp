@@ -4,8 +4,10 @@
 // slow. It shares no code with the engine. Meanings and roundings: docs/numerics.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "host_driver/base/error.hpp"
 #include "shared/device_program.hpp"
@@ -26,10 +28,20 @@ class Refused : public InvalidArgument {
 // for operands in one place are for. Tests compare the two. (Scatter is defined by its order, which stays.)
 enum class Order { Ascending, Descending };
 
+// The scratchpads of a function: what programs leave there for the next one. Zeros at first, as after a reset.
+class Scratchpads {
+ public:
+  // The first `bytes` of a slice, at most wire::program::kMaxSliceScratchpadBytes.
+  std::span<std::byte> of(unsigned slice, std::size_t bytes);
+
+ private:
+  std::array<std::vector<std::byte>, wire::program::kMaxSlices> slice_;
+};
+
 // Arguments have at least the bytes that the program names, and do not overlap. The workspace is made here and filled
-// with a pattern. Throws Refused; InvalidArgument when arguments are missing or too small. After a throw the contents
-// of arguments that may be written are undefined. Any thread.
+// with a pattern; without `scratchpads` so are they. Throws Refused; InvalidArgument when arguments are missing or too
+// small. After a throw the contents of arguments that may be written, and of scratchpads, are undefined. Any thread.
 void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments,
-         Order order = Order::Ascending);
+         Order order = Order::Ascending, Scratchpads* scratchpads = nullptr);
 
 }  // namespace svp::program::golden

@@ -15,7 +15,8 @@ using wire::program::Format;
 
 constexpr std::uint32_t kFp32Nan = 0x7FC00000;
 constexpr std::uint32_t kFp8SignBit = 0x80;
-constexpr std::uint32_t kFp8Nan = 0x7F;  // of both formats: what PyTorch writes
+constexpr std::uint32_t kFp8Nan = 0x7F;       // of both formats: what PyTorch writes
+constexpr std::uint32_t kE4m3Largest = 0x7E;  // 448: what infinity and larger numbers become
 constexpr std::uint32_t kE5m2Infinity = 0x7C;
 
 struct Fp8Shape {
@@ -43,7 +44,7 @@ std::uint32_t fp8_from(Format format, double value) {
   if (std::isnan(value)) return kFp8Nan;
   const auto [fraction_bits, bias] = shape_of(format);
   const std::uint32_t sign = std::signbit(value) ? kFp8SignBit : 0;
-  const std::uint32_t overflow = format == Format::Fp8E4m3 ? kFp8Nan : kE5m2Infinity;
+  const std::uint32_t overflow = format == Format::Fp8E4m3 ? kE4m3Largest : kE5m2Infinity;
   const double magnitude = std::fabs(value);
   if (magnitude >= 0x1p17) return sign | overflow;
   const int smallest = 1 - bias;

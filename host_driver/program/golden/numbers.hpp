@@ -12,7 +12,7 @@ namespace svp::program::golden {
 double value_of(wire::program::Format format, std::uint32_t bits);
 
 // One rounding. To floating point: to nearest, in DL16 ties away from zero, else to even; NaN becomes the format's one
-// NaN (0x7FFF, 0x7FC00000, 0x7F, 0x7F); overflow becomes infinity, NaN in E4M3, 0x7FFF in DL16, with the sign. To
+// NaN (0x7FFE, 0x7FC00000, 0x7F, 0x7F); overflow becomes infinity, 448 in E4M3, with the sign. To
 // integers: toward zero, saturating, NaN becomes 0.
 std::uint32_t bits_of(wire::program::Format format, double value);
 

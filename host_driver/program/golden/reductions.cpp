@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions along one dimension. Positions inside of masks, and pad lanes, take no part.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -36,11 +37,19 @@ Positions positions_of(const Step& step, const View& input, Index n) {
   return positions;
 }
 
-bool any_nan(Format format, const Positions& positions) {
+bool all_finite(Format format, const Positions& positions) {
+  return std::all_of(positions.begin(), positions.end(),
+                     [&](const Position& position) { return std::isfinite(value_of(format, position.bits)); });
+}
+
+// Of numbers that are not all finite: infinity, or NaN where there is one, and where both infinities are.
+float sum_of_infinities(const Positions& positions) {
+  float sum = 0;
   for (const Position& position : positions) {
-    if (std::isnan(value_of(format, position.bits))) return true;
+    const auto x = static_cast<float>(value_of(Format::Dl16, position.bits));
+    if (!std::isfinite(x)) sum = sum + x;
   }
-  return false;
+  return sum;
 }
 
 // DL16: the terms of each chunk of 64 positions are summed exactly; the sums, rounded once to Real, are added in Real.
@@ -72,9 +81,9 @@ std::uint32_t sum(const Operation& operation, Format format, const Positions& po
     const double total = sum_of_fp32(positions);
     return bits_of(format, mean ? total * static_cast<double>(factor) : total);
   }
-  if (any_nan(format, positions)) return wire::kDl16Nan;
   const auto add = [](svp::golden::WideSum& exact, wire::Dl16 x) { exact.add_product(x, kOne); };
-  const auto total = sum_of_chunks<float>(positions, add);
+  const bool finite = all_finite(format, positions);
+  const float total = finite ? sum_of_chunks<float>(positions, add) : sum_of_infinities(positions);
   return bits_of(format, mean ? total * factor : total);
 }
 
@@ -99,8 +108,8 @@ std::uint32_t extreme(Format format, const Positions& positions, bool largest) {
 
 Pair pair_of(const Operation& operation, Format format, const Positions& positions) {
   const auto factor = static_cast<double>(std::bit_cast<float>(operation.constant[0]));
-  if (any_nan(format, positions)) return {std::nan(""), std::nan("")};
   if (format == Format::Dl16) {
+    if (!all_finite(format, positions)) return {std::nan(""), std::nan("")};
     const auto sum =
         sum_of_chunks<double>(positions, [](svp::golden::WideSum& exact, wire::Dl16 x) { exact.add_product(x, kOne); });
     const auto squares =

@@ -14,12 +14,21 @@ constexpr std::byte kUndefined{0xA5};  // what a workspace holds when a launch b
 
 }  // namespace
 
+std::span<std::byte> Scratchpads::of(unsigned slice, std::size_t bytes) {
+  std::vector<std::byte>& scratchpad = slice_.at(slice);
+  if (scratchpad.size() < bytes) scratchpad.resize(bytes);
+  return std::span(scratchpad).first(bytes);
+}
+
 Memory::Memory(std::span<const std::byte> program, const Header& header,
-               std::span<const std::span<std::byte>> arguments)
+               std::span<const std::span<std::byte>> arguments, Scratchpads* scratchpads)
     : arguments_(arguments.begin(), arguments.end()),
       pool_(header.pool_bytes, kUndefined),
-      scratchpads_(std::size_t{header.slices} * header.scratchpad_bytes, kUndefined),
+      scratchpads_(scratchpads != nullptr ? *scratchpads : of_this_launch_),
       scratchpad_bytes_(header.scratchpad_bytes) {
+  for (unsigned slice = 0; scratchpads == nullptr && slice < header.slices; ++slice) {
+    std::ranges::fill(of_this_launch_.of(slice, scratchpad_bytes_), kUndefined);
+  }
   const auto data = program.subspan(header.data_offset, header.data_bytes);
   data_.assign(data.begin(), data.end());
 }
@@ -29,7 +38,7 @@ std::span<std::byte> Memory::of(const Operand& operand, unsigned slice) {
     case Base::Argument: return arguments_.at(operand.argument);
     case Base::Data: return data_;
     case Base::Pool: return pool_;
-    case Base::Scratchpad: return std::span(scratchpads_).subspan(slice * scratchpad_bytes_, scratchpad_bytes_);
+    case Base::Scratchpad: return scratchpads_.of(slice, scratchpad_bytes_);
     case Base::None: break;
   }
   throw std::logic_error("golden model: an operand without a base");

@@ -15,11 +15,11 @@ namespace svp::program::golden {
 
 using Index = std::array<std::uint32_t, wire::program::kMaxRank>;
 
-// What a launch brings: arguments, and the workspace.
+// What a launch brings: arguments, the workspace, and scratchpads.
 class Memory {
  public:
   Memory(std::span<const std::byte> program, const wire::program::Header& header,
-         std::span<const std::span<std::byte>> arguments);
+         std::span<const std::span<std::byte>> arguments, Scratchpads* scratchpads);
   // All of an operand's base; `slice` counts for a scratchpad only.
   std::span<std::byte> of(const wire::program::Operand& operand, unsigned slice);
 
@@ -27,7 +27,8 @@ class Memory {
   std::vector<std::span<std::byte>> arguments_;
   std::vector<std::byte> data_;
   std::vector<std::byte> pool_;
-  std::vector<std::byte> scratchpads_;
+  Scratchpads of_this_launch_;
+  Scratchpads& scratchpads_;
   std::size_t scratchpad_bytes_;
 };
 

@@ -71,7 +71,7 @@ struct ExponentRange {
 };
 
 wire::Dl16Parts finite_parts(std::uint16_t bits) {
-  return wire::dl16_is_nan(bits) ? wire::Dl16Parts{0, 0} : wire::dl16_parts(bits);
+  return wire::dl16_is_finite(bits) ? wire::dl16_parts(bits) : wire::Dl16Parts{0, 0};
 }
 
 double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }

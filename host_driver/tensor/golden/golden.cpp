@@ -2,6 +2,7 @@
 #include "host_driver/tensor/golden/golden.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -37,13 +38,14 @@ float wide_chunk(Patterns a, Patterns b, std::size_t n, std::size_t k, std::size
   return sum.to_fp32();
 }
 
+// Where the product is NaN: a row or a column that holds a NaN or an infinity.
 struct NanMap {
   NanMap(Patterns a, Patterns b, std::size_t m, std::size_t n, std::size_t k) : rows(m), columns(n) {
     for (std::size_t i = 0; i < m * k; ++i) {
-      if (wire::dl16_is_nan(a[i])) rows[i / k] = true;
+      if (!wire::dl16_is_finite(a[i])) rows[i / k] = true;
     }
     for (std::size_t i = 0; i < k * n; ++i) {
-      if (wire::dl16_is_nan(b[i])) columns[i % n] = true;
+      if (!wire::dl16_is_finite(b[i])) columns[i % n] = true;
     }
   }
   std::vector<bool> rows;
@@ -136,8 +138,8 @@ void add_dl16(Patterns a, Patterns b, std::span<std::uint16_t> c) {
   require("B", b.size(), 1, a.size());
   require("C", c.size(), 1, a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool is_nan = wire::dl16_is_nan(a[i]) || wire::dl16_is_nan(b[i]);
-    c[i] = is_nan ? wire::kDl16Nan : wire::dl16_from_fp32(wire::fp32_from_dl16(a[i]) + wire::fp32_from_dl16(b[i]));
+    const float sum = wire::fp32_from_dl16(a[i]) + wire::fp32_from_dl16(b[i]);
+    c[i] = std::isnan(sum) ? wire::kDl16Nan : wire::dl16_from_fp32(sum);
   }
 }
 

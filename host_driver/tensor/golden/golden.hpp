@@ -7,7 +7,7 @@
 //  2. The products of a chunk are summed exactly, and the sum is rounded once to fp32 (nearest, ties to even).
 //  3. The chunk sums are added in fp32 (nearest, ties to even) in ascending order, beginning with chunk 0.
 //  4. The result is rounded once to DL16 (nearest, ties away from zero; see shared/dl16.hpp).
-//  5. A NaN anywhere in row i of A or in column j of B makes C[i,j] = 0x7FFF, whatever else the row or column holds.
+//  5. A NaN or an infinity anywhere in row i of A or in column j of B makes C[i,j] NaN (0x7FFE), whatever else they hold.
 // What follows from it: a zero, of either sign, contributes nothing. An exact zero is +0; a negative value too small
 // for DL16 becomes 0x8000, a positive one 0x0000. Nothing overflows before step 4 (a chunk sum is below 2^72, every
 // non-zero one at least 2^-80, so fp32 neither overflows for K < 2^60 nor goes subnormal); a finite value beyond
@@ -31,7 +31,7 @@ void matmul_dl16(std::span<const std::uint16_t> a, std::span<const std::uint16_t
 void matmul_dl16_wide(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> c,
                       std::size_t m, std::size_t n, std::size_t k);
 
-// C = A + B by element: the fp32 sum of the decoded operands, rounded once more to DL16; a NaN operand gives 0x7FFF.
+// C = A + B by element: the fp32 sum of the decoded operands, rounded once more to DL16; NaN is 0x7FFE.
 // (-0) + (-0) is -0, any other exact zero is +0. All three spans have the same size.
 void add_dl16(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> c);
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/compiler/bundle.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "host_driver/spyrecode/directory.hpp"
+
+namespace svp::compiler {
+
+namespace {
+
+void check_bindings(const Sdsc& sdsc, const Execution& execution) {
+  const SourcePlace place{.file = kBundleFileName, .line = execution.line, .path = {}};
+  std::set<std::int64_t> bound;
+  for (const Execution::Binding& binding : execution.bindings) {
+    if (!bound.insert(binding.id).second) {
+      refuse(place, "symbol id " + std::to_string(binding.id) + " stands twice");
+    }
+  }
+  for (const SdscTensor& tensor : sdsc.tensors) {
+    if (tensor.memory == Memory::Lx) continue;
+    for (const std::int64_t id : tensor.start) {
+      if (bound.contains(id)) continue;
+      refuse(place,
+             "symbol id " + std::to_string(id) + " of " + tensor.name + " (" + sdsc.file + ") is given no value");
+    }
+  }
+}
+
+void read_files(const ReadFile& read, const std::vector<Statement>& body, Bundle& bundle) {
+  for (const Statement& statement : body) {
+    if (const auto* loop = std::get_if<Loop>(&statement.what)) {
+      read_files(read, loop->body, bundle);
+      continue;
+    }
+    const auto& execution = std::get<Execution>(statement.what);
+    auto found = std::ranges::find(bundle.sdsc, execution.sdsc_file, &Sdsc::file);
+    if (found == bundle.sdsc.end()) {
+      bundle.sdsc.push_back(parse_sdsc(read(execution.sdsc_file), execution.sdsc_file));
+      found = std::prev(bundle.sdsc.end());
+    }
+    check_bindings(*found, execution);
+  }
+}
+
+}  // namespace
+
+const Sdsc& Bundle::of(const Execution& execution) const {
+  return *std::ranges::find(sdsc, execution.sdsc_file, &Sdsc::file);
+}
+
+Bundle read_bundle(const ReadFile& read) {
+  Bundle bundle{.text = parse_bundle_text(read(kBundleFileName)), .sdsc = {}};
+  read_files(read, bundle.text.body, bundle);
+  return bundle;
+}
+
+Bundle read_bundle(const BundleFiles& files) {
+  return read_bundle(ReadFile([&](const std::string& name) {
+    const auto found = files.find(name);
+    if (found == files.end()) refuse({.file = name, .line = 0, .path = {}}, "is not among the files of the bundle");
+    return found->second;
+  }));
+}
+
+Bundle read_bundle(const std::filesystem::path& directory) {
+  BundleFiles files;
+  return read_bundle(directory, files);
+}
+
+Bundle read_bundle(const std::filesystem::path& directory, BundleFiles& files) {
+  const spyrecode::Directory folder(directory);
+  return read_bundle(ReadFile([&](const std::string& name) {
+    const auto content = folder.read_all(name, std::max(kMostBundleBytes, kMostSdscBytes));
+    std::string text(reinterpret_cast<const char*>(content.bytes.data()), content.bytes.size());
+    files.insert_or_assign(name, text);
+    return text;
+  }));
+}
+
+const SymbolicAddress& address_of(const Execution& execution, std::int64_t id) {
+  return std::ranges::find(execution.bindings, id, &Execution::Binding::id)->address;
+}
+
+}  // namespace svp::compiler
