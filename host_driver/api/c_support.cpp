@@ -3,6 +3,8 @@
 
 #include <new>
 
+#include "host_driver/api/c_names.hpp"
+
 namespace spyre::inline v0 {
 namespace {
 
@@ -27,7 +29,10 @@ spyre_status keep(spyre_status status, const ErrorInfo& info, std::string text) 
 
 spyre_status keep(spyre_status status, const Error& error) noexcept {
   try {
-    return keep(status, error.info(), error.what());
+    ErrorInfo info = error.info();
+    info.message = with_c_names(std::move(info.message));
+    info.next_step = with_c_names(std::move(info.next_step));
+    return keep(status, info, with_c_names(error.what()));
   } catch (...) {
     return keep(status, ErrorInfo{}, {});
   }

@@ -28,7 +28,7 @@ svp::FlexAllocatorOptions inner(const MemoryOptions& options) {
   allocator.limit_bytes = options.limit_bytes;
   allocator.limit_fraction = options.limit_fraction;
   allocator.max_regions = options.max_regions;
-  if (!options.region_bytes.empty()) allocator.region_bytes = options.region_bytes;
+  allocator.region_bytes = options.region_bytes;
   allocator.acquire_at_open = options.acquire_at_open;
   return allocator;
 }

@@ -9,8 +9,8 @@ std::vector<Operation> operations() {
     list.push_back({.name = info.name,
                     .tensors = info.tensors,
                     .arguments = info.arguments,
-                    .fp32 = info.fp32,
-                    .error = svp::ops::bound_of(info)});
+                    .fp32 = info.fp32.has_value(),
+                    .error = svp::ops::bound_text(info)});
   }
   return list;
 }
@@ -25,7 +25,8 @@ std::vector<SpyreTensor> run(Context& context, std::string_view name, std::span<
   std::vector<svp::SpyreTensor> inputs;
   inputs.reserve(tensors.size());
   for (const SpyreTensor& tensor : tensors) inputs.push_back(Inside::of(tensor));
-  svp::OperationOptions inner{.stream = {}, .out = {}, .core_mask = options.core_mask};
+  svp::OperationOptions inner{
+      .stream = {}, .out = {}, .core_mask = options.core_mask, .allow_copies = options.allow_copies};
   if (options.stream) inner.stream = svp::SpyreStream(Inside::of(*options.stream));
   if (options.out) inner.out = Inside::of(*options.out);
   std::vector<SpyreTensor> results;

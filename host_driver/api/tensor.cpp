@@ -70,6 +70,11 @@ SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, DataType dtype, std::v
 }
 const std::vector<std::int64_t>& SpyreTensor::shape() const { return Inside::of(*this).shape(); }
 const std::vector<std::int64_t>& SpyreTensor::stride() const { return Inside::of(*this).stride(); }
+std::vector<std::int64_t> SpyreTensor::stride_bytes() const {
+  std::vector<std::int64_t> bytes = stride();
+  for (std::int64_t& step : bytes) step *= static_cast<std::int64_t>(item_bytes(data_type()));
+  return bytes;
+}
 DataType SpyreTensor::data_type() const { return Inside::of(*this).data_type(); }
 const SpyreTensorLayout& SpyreTensor::layout() const { return Inside::of(*this).layout(); }
 AllocationIndex SpyreTensor::allocation_index() const { return Inside::of(*this).allocation_index(); }

@@ -33,11 +33,15 @@ constexpr std::uint64_t kWakeTag = 0;
 constexpr std::uint64_t kRemovalTag = ~std::uint64_t{0};
 
 ErrorInfo no_io_uring(int error) {
+  const char* next = "allow io_uring: sysctl kernel.io_uring_disabled=0, and a container profile that permits it";
+  if (error == EMFILE) next = "raise the limit of open files (ulimit -n), or close some";
+  if (error == ENFILE) next = "raise this machine's limit of open files: sysctl fs.file-max";
+  if (error == ENOMEM) next = "raise the limit of locked memory (ulimit -l), or free memory";
   return {.layer = Layer::Driver,
           .source = "io_uring",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
-          .next_step = "allow io_uring: sysctl kernel.io_uring_disabled=0, and a container profile that permits it",
+          .next_step = next,
           .message = "cannot create an io_uring: " + std::generic_category().message(error)};
 }
 

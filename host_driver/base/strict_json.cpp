@@ -42,7 +42,7 @@ StrictObject::StrictObject(const nlohmann::json& value, std::string path) : valu
 const nlohmann::json& StrictObject::member(const char* key) {
   const auto found = value_.find(key);
   if (found == value_.end()) refuse(key, "is missing");
-  ++asked_;
+  asked_.emplace(key);
   return *found;
 }
 
@@ -80,7 +80,9 @@ const nlohmann::json& StrictObject::list(const char* key, std::size_t max_entrie
 }
 
 void StrictObject::finish() const {
-  if (value_.size() != asked_) throw BadMember{path_, "has members that are not known"};
+  for (const auto& [key, value] : value_.items()) {
+    if (!asked_.contains(key)) throw BadMember{path_, "has a member that is not known: " + shown(key)};
+  }
 }
 
 nlohmann::json parse_strict(std::string_view text, std::size_t max_bytes, const std::string& path) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,7 @@ class StrictObject {
  private:
   const nlohmann::json& value_;
   std::string path_;
-  std::size_t asked_ = 0;
+  std::set<std::string, std::less<>> asked_;
 };
 
 // Not JSON, longer than `max_bytes`, nested deeper than kMostJsonDepth, or a key twice in an object: BadMember that

@@ -2,6 +2,7 @@
 #include "host_driver/cli/child_process.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -80,10 +81,16 @@ int ChildProcess::await_end(const SignalDescriptor& signals) {
     const signalfd_siginfo signal = signals.read();
     // The terminal sends its signals to the whole process group: the child has it already.
     const bool has_it = signal.ssi_code == SI_KERNEL;
-    if (signal.ssi_signo != 0 && !has_it)
-      ::syscall(SYS_pidfd_send_signal, pidfd_.get(), static_cast<int>(signal.ssi_signo), nullptr, 0);
+    if (signal.ssi_signo != 0 && !has_it) pass_on(static_cast<int>(signal.ssi_signo));
   }
   return collect();
+}
+
+void ChildProcess::pass_on(int number) const {
+  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return;
+  // A command may run as another user (sudo). It is told on the terminal, where the signal most often came from.
+  fmt::print(stderr, "spyre: {} cannot be passed on to process {}: {}; end it as the user that it runs as\n",
+             ::strsignal(number), pid_, std::strerror(errno));
 }
 
 int ChildProcess::collect() const {

@@ -28,6 +28,7 @@ class ChildProcess {
 
  private:
   ChildProcess(pid_t pid, svp::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  void pass_on(int number) const;
   int collect() const;
 
   pid_t pid_;

@@ -9,6 +9,7 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,31 @@ namespace {
 std::string path_behind_program(const CLI::App& command) {
   if (command.get_parent() == nullptr) return {};
   return path_behind_program(*command.get_parent()) + " " + command.get_name();
+}
+
+// Of an operation's arguments "eps (1e-5), dim" the numbers, or the integers.
+std::string arguments_of(const svp::ops::OpInfo& info, bool numbers) {
+  constexpr std::array<std::string_view, 6> kNumbers{"low", "high", "beta", "threshold", "scale", "eps"};
+  std::string text;
+  for (std::string_view rest = info.arguments; !rest.empty();) {
+    const std::string_view argument = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(argument.size() + 2, rest.size()));
+    const std::string_view name = argument.substr(0, argument.find(' '));
+    if ((std::ranges::find(kNumbers, name) != kNumbers.end()) != numbers) continue;
+    text += (text.empty() ? "in order: " : ", ") + std::string(argument);
+  }
+  return text;
+}
+
+std::string text_of_numbers(const svp::ops::OpInfo& info) {
+  std::string text = arguments_of(info, true);
+  if (!text.empty()) return text;
+  return info.tensors > 1 ? "in place of a tensor, where the operation takes one" : "it takes none";
+}
+
+std::string text_of_integers(const svp::ops::OpInfo& info) {
+  std::string text = arguments_of(info, false);
+  return text.empty() ? "it takes none" : text;
 }
 
 }  // namespace
@@ -56,6 +82,7 @@ CommandLine::CommandLine() {
   add_fault();
   add_tensors();
   add_spyrecode();
+  add_sdsc();
   version_ = app_.add_subcommand("version", "versions, and where the firmware is");
   version_->add_flag("--json", version_json, R"({"version", "contract_version", "firmware"})");
   add_hidden();
@@ -104,10 +131,10 @@ void CommandLine::add_run_operations(CLI::App& run) {
   for (const svp::ops::OpInfo& info : svp::ops::operation_table()) {
     if (info.op == svp::ops::Op::MatMul || info.op == svp::ops::Op::IndexCopy) continue;
     CLI::App* command = run.add_subcommand(info.name, "an operation of the engine on random data")->group("operations");
-    command->add_option("--shape", run_op.shapes, "of each input, like 64x128; one serves them all");
+    command->add_option("--shape", run_op.shapes, "of each input, like 64x128; one serves them all (of a norm: x)");
     command->add_option("--dtype", run_op.dtype, "float16, bfloat16 or float32")->capture_default_str();
-    command->add_option("--number", run_op.numbers, std::string("in order: ") + info.arguments);
-    command->add_option("--integer", run_op.integers, std::string("in order: ") + info.arguments);
+    command->add_option("--number", run_op.numbers, text_of_numbers(info));
+    command->add_option("--integer", run_op.integers, text_of_integers(info));
     command->add_option("--seed", run_op.seed, "of the data (default: random, printed)");
     command->add_option("--repeat", run_op.repeat, "launches that are timed")
         ->check(CLI::Range(1, 100000))
@@ -115,13 +142,15 @@ void CommandLine::add_run_operations(CLI::App& run) {
     command->add_option("--cores", run_op.cores, "a card of its own with this many harts")->check(CLI::Range(0, 64));
     command->add_option("--vf", run_op.function, "a card of its own, on this virtual function")
         ->check(CLI::Range(0, 16));
-    command->add_flag("--verify", run_op.verify, "compare with the golden model and with double precision");
+    command->add_flag("--verify", run_op.verify,
+                      "compare with the golden model, and with double precision within the bound of spyre ops");
     command->add_flag("--json", run_op.json, "one JSON object instead of the report");
     run_ops_.push_back(command);
   }
   ops_ = app_.add_subcommand("ops", "operations of the engine, with formats and error bounds");
   ops_->add_flag("--json", ops.json,
-                 R"({"operations": [{"name", "tensors", "arguments", "fp32", "error_bound"}, ...]})");
+                 R"({"operations": [{"name", "tensors", "arguments", "fp32", "error_bound", "bounds": {"DL16": {"ulps",
+  "relative"}, "FP32"}}, ...]})");
 }
 
 void CommandLine::add_tensors() {
@@ -181,6 +210,39 @@ void CommandLine::add_spyrecode() {
   spyrecode_show_->footer(
       "Exit code 0: it can be run; 1: this runtime refuses it; 2: it is no such directory.\n"
       "spyre spyrecode show plan");
+}
+
+void CommandLine::add_sdsc() {
+  auto* sdsc = app_.add_subcommand("sdsc", "bundles of torch-spyre: what its compiler is given (docs/torch-spyre.md)");
+  sdsc->require_subcommand(1);
+  sdsc_explain_ = sdsc->add_subcommand("explain", "a bundle as a person reads it");
+  sdsc_explain_->add_option("directory", sdsc_explain.directory, "what holds bundle.mlir")->required();
+  sdsc_explain_->add_flag("--program", sdsc_explain.program, "also the operations that it becomes");
+  sdsc_explain_->footer("Exit code 0; 1: the compiler refuses it, and says why; 2: it cannot be read.");
+
+  sdsc_check_ = sdsc->add_subcommand("check", "everything that dxp_standalone checks; nothing is written");
+  sdsc_check_->add_option("directory", sdsc_check.directory, "what holds bundle.mlir")->required();
+  sdsc_check_->add_flag("--json", sdsc_check.json,
+                        R"({"accepted", "arguments", "operations"} or {"accepted", "error"})");
+  sdsc_check_->footer("Exit code 0: it is compiled; 1: it is refused, with file, line or member, and the next step.");
+
+  auto& run = sdsc_run;
+  sdsc_run_ = sdsc->add_subcommand("run", "compile a bundle, and execute it on arrays in files");
+  sdsc_run_->add_option("directory", run.directory, "what holds bundle.mlir")->required();
+  const auto add_list = [&](const char* name, std::vector<std::string>& values, const char* what) {
+    sdsc_run_->add_option(name, values, what)->allow_extra_args(false);
+  };
+  add_list("--arg", run.arguments,
+           "NUMBER=FILE.npy, what argument NUMBER (from 0) holds; uint8: its bytes on the card");
+  add_list("--out", run.outputs, "NUMBER=FILE.npy, where its contents are written afterwards");
+  add_list("--as", run.shapes,
+           "NUMBER=TYPE:EXTENTS of a result, like 2=float16:64x128 (default: that of --arg, else its bytes as uint8)");
+  sdsc_run_->add_flag("--card", run.card,
+                      "on FLEX_DEVICE's device, or on a card of its own (default: the golden model)");
+  sdsc_run_->add_flag("--json", run.json, R"({"device", "outputs": [{"argument", "file", "dtype", "shape"}]})");
+  sdsc_run_->footer(
+      "spyre sdsc run DIR --arg 0=x.npy --arg 1=y.npy --out 2=sum.npy --as 2=float16:64x128\n"
+      "spyre sdsc run DIR --arg 0=x.npy --out 1=bytes.npy --card");
 }
 
 void CommandLine::add_boot() {
@@ -274,6 +336,13 @@ void CommandLine::add_debug() {
 }
 
 void CommandLine::add_exec() {
+  env_ = app_.add_subcommand("env", "the variables with which torch-spyre finds this installation, for a shell");
+  env_->add_flag("--build", env.build, "also what a build of torch-spyre reads");
+  env_->add_flag("--json", env.json, R"({"variables": {"PATH", "LD_LIBRARY_PATH", ...}})");
+  env_->footer(
+      "Which device it takes: FLEX_DEVICE and LOCAL_RANK (spyre devices); not set and no card runs: one of its own.\n"
+      "eval \"$(spyre env)\"            for a process that uses torch-spyre\n"
+      "eval \"$(spyre env --build)\"    for pip install or setup.py in a checkout of it");
   exec_ = app_.add_subcommand("exec",
                               "boot cards, run a command against them, stop them: spyre exec [OPTIONS] -- COMMAND ...");
   exec_->footer(
@@ -377,8 +446,9 @@ void CommandLine::parse(int argc, const char* const* argv) {
 }
 
 int CommandLine::exit_code_of(const CLI::ParseError& error, bool json) const {
-  if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version
   const std::string unknown = unknown_word(app_, words);
+  // --help and --version. Help for what there is not is no help.
+  if (error.get_exit_code() == 0 && (unknown.empty() || words.back() != "--help")) return app_.exit(error);
   const CLI::App& command = command_named(app_, words);
   const std::string next = command.get_name().empty() ? "spyre --help" : "spyre help" + path_behind_program(command);
   print_error(svp::Error(svp::refused_by_driver("command line", unknown.empty() ? error.what() : unknown, next)), json);
@@ -400,6 +470,7 @@ int CommandLine::execute() {
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
   if (debug_->parsed()) return cli::debug(debug);
+  if (env_->parsed()) return cli::env(env);
   if (exec_->parsed()) return cli::exec(exec);
   if (trace_->parsed()) return cli::trace(trace);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
@@ -410,6 +481,9 @@ int CommandLine::execute() {
   if (convert_->parsed()) return cli::convert(convert);
   if (spyrecode_make_->parsed()) return cli::spyrecode_make(spyrecode_make);
   if (spyrecode_show_->parsed()) return cli::spyrecode_show(spyrecode_show);
+  if (sdsc_explain_->parsed()) return cli::sdsc_explain(sdsc_explain);
+  if (sdsc_check_->parsed()) return cli::sdsc_check(sdsc_check);
+  if (sdsc_run_->parsed()) return cli::sdsc_run(sdsc_run);
   if (complete_->parsed()) return execute_complete();
   if (manual_->parsed()) return execute_manual();
   return cli::version(version_json);

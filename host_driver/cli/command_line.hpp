@@ -38,6 +38,7 @@ class CommandLine {
   StopOptions stop{};
   ResetOptions reset{};
   DebugOptions debug{};
+  EnvOptions env{};
   ExecOptions exec{};
   TraceOptions trace{};
   FaultListOptions fault_list{};
@@ -52,6 +53,9 @@ class CommandLine {
   StatsOptions stats{};
   SpyrecodeMakeOptions spyrecode_make{};
   SpyrecodeShowOptions spyrecode_show{};
+  SdscExplainOptions sdsc_explain{};
+  SdscCheckOptions sdsc_check{};
+  SdscRunOptions sdsc_run{};
   bool version_json = false;
   bool detach = false;               // boot --name --detach
   std::vector<std::string> words{};  // as they were given, without the program's name
@@ -65,6 +69,7 @@ class CommandLine {
   void add_views();
   void add_tensors();
   void add_spyrecode();
+  void add_sdsc();
   void add_debug();
   void add_exec();
   void add_trace();
@@ -86,6 +91,7 @@ class CommandLine {
   CLI::App* stop_ = nullptr;
   CLI::App* reset_ = nullptr;
   CLI::App* debug_ = nullptr;
+  CLI::App* env_ = nullptr;
   CLI::App* exec_ = nullptr;
   CLI::App* trace_ = nullptr;
   CLI::App* fault_list_ = nullptr;
@@ -101,6 +107,9 @@ class CommandLine {
   CLI::App* stats_ = nullptr;
   CLI::App* spyrecode_make_ = nullptr;
   CLI::App* spyrecode_show_ = nullptr;
+  CLI::App* sdsc_explain_ = nullptr;
+  CLI::App* sdsc_check_ = nullptr;
+  CLI::App* sdsc_run_ = nullptr;
   CLI::App* version_ = nullptr;
   CLI::App* complete_ = nullptr;
   CLI::App* manual_ = nullptr;

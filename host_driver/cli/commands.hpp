@@ -45,8 +45,8 @@ struct RunOpOptions {
   bool json = false;
 };
 
-// One operation on random data: times, and with `verify` the result against the golden model (equal) and double
-// precision. 1 when an element differs from the golden model.
+// One operation on random data: times, and with `verify` the result against the golden model (equal) and against double
+// precision (within the bound of `spyre ops`). 1 when an element differs from the one or is beyond the other.
 int run_op(const RunOpOptions& options);
 
 struct RunTransformerOptions {
@@ -119,6 +119,14 @@ struct DevicesOptions {
 
 // The devices that a program sees with this environment. No card: none, and 0.
 int devices(const DevicesOptions& options);
+
+struct EnvOptions {
+  bool build = false;  // also what a build of torch-spyre reads
+  bool json = false;
+};
+
+// The variables with which torch-spyre finds this installation, as commands of a shell. 0.
+int env(const EnvOptions& options);
 
 struct InspectOptions {
   std::string card{};
@@ -270,6 +278,35 @@ struct SpyrecodeShowOptions {
 // Explains a SpyreCode directory. 0; 1 when this runtime refuses to run it. What is no such directory is refused:
 // svp::Error.
 int spyrecode_show(const SpyrecodeShowOptions& options);
+
+struct SdscExplainOptions {
+  std::string directory{};
+  bool program = false;  // also the operations that the bundle becomes
+};
+
+// A bundle of torch-spyre as a person reads it. 0; 1 when the compiler refuses it, which is said at the end. A bundle
+// that cannot be read is refused: svp::Error.
+int sdsc_explain(const SdscExplainOptions& options);
+
+struct SdscCheckOptions {
+  std::string directory{};
+  bool json = false;
+};
+
+// Everything that the compiler checks; nothing is written. 0; 1 when it refuses the bundle.
+int sdsc_check(const SdscCheckOptions& options);
+
+struct SdscRunOptions {
+  std::string directory{};
+  std::vector<std::string> arguments{};  // "0=x.npy"
+  std::vector<std::string> outputs{};    // "2=r.npy"
+  std::vector<std::string> shapes{};     // "2=float16:64x128": type and shape of a result
+  bool card = false;                     // else the golden model
+  bool json = false;
+};
+
+// Compiles the bundle and executes it on arrays in files. 0.
+int sdsc_run(const SdscRunOptions& options);
 
 int version(bool json);
 

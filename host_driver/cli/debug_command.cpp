@@ -43,7 +43,7 @@ int attach(const DebugOptions& options) {
   const svp::ElfImage image = firmware_of(options);
   const std::filesystem::path socket = svp::value_or_throw(svp::offer_debugger(options.card));
   fmt::print("{}: stands still while the debugger holds it; thread N is hart N - 1\n", options.card);
-  std::fflush(stdout);
+  flush_output();
   int code = kNotFound;
   try {
     code = run_debugger(image, "target remote " + socket.string(), options, true);
@@ -64,7 +64,7 @@ int open_core(const DebugOptions& options) {
   }
   // A core of a card that hangs has none: it is worth opening all the same.
   fmt::print("{}", record ? svp::to_text(*record, &image) : svp::describe(record.error()) + "\n");
-  std::fflush(stdout);
+  flush_output();
   return run_debugger(image, "core-file " + options.core, options, false);
 }
 

@@ -14,6 +14,7 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/data_type_option.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/output.hpp"
 #include "host_driver/tensor/strided_loops.hpp"
@@ -24,7 +25,6 @@ namespace cli {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
-using svp::DataType;
 using svp::HostShape;
 using svp::SpyreTensorLayout;
 using svp::StridedLoops;
@@ -56,18 +56,9 @@ std::optional<Dims> parse_given(const char* option, const std::optional<std::str
   return text ? std::optional(parse_dims(option, *text)) : std::nullopt;
 }
 
-DataType parse_type(std::string_view text) {
-  std::string known;
-  for (unsigned value = 0; value <= static_cast<unsigned>(DataType::Bool); ++value) {
-    const auto type = static_cast<DataType>(value);
-    if (svp::name(type) == text) return type;
-    known += (known.empty() ? "" : ", ") + std::string(svp::name(type));
-  }
-  throw svp::InvalidArgument("--dtype", fmt::format("there is no type '{}'", text), "use one of: " + known);
-}
-
 HostShape shape_of(const LayoutOptions& options) {
-  HostShape shape = HostShape::contiguous(parse_type(options.dtype), parse_dims("--size", options.size));
+  HostShape shape =
+      HostShape::contiguous(parse_data_type("--dtype", options.dtype), parse_dims("--size", options.size));
   if (const auto stride = parse_given("--stride", options.stride)) shape.stride = *stride;
   return shape;
 }

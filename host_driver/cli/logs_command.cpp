@@ -14,6 +14,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/output.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "host_driver/cli/timeouts.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
@@ -62,7 +63,7 @@ void follow(int file, const std::filesystem::path& path, const SignalDescriptor&
     if (events[1].revents != 0) return;
     (void)read_more(watch.get());
     fmt::print("{}", read_more(file));
-    std::fflush(stdout);
+    flush_output();
   }
   fmt::print("{}", read_more(file));
 }
@@ -75,7 +76,7 @@ int logs(const LogsOptions& options) {
   const svp::UniqueFd file = open_log(path, options.card);
   const std::string text = read_more(file.get());
   fmt::print("{}", last_lines(text, options.lines));
-  std::fflush(stdout);
+  flush_output();
   if (options.follow) follow(file.get(), path, SignalDescriptor({SIGINT, SIGTERM}));
   return kOk;
 }

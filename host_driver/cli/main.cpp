@@ -6,10 +6,9 @@
 #include "host_driver/cli/command_line.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 
-int main(int argc, char** argv) {
-  const std::string_view first = argc > 1 ? argv[1] : "";
-  const bool exec = first == "exec" || first == "trace";
-  const bool json = cli::asks_for_json(argc, argv);
+namespace {
+
+int run(int argc, char** argv, bool exec, bool json) {
   try {
     cli::CommandLine command;
     try {
@@ -20,7 +19,18 @@ int main(int argc, char** argv) {
     }
     return command.execute();
   } catch (const std::exception& error) {
-    cli::print_error(error, json);
+    // What stdout did not take is said at the end.
+    if (cli::output_failure().empty()) cli::print_error(error, json);
     return exec ? cli::kExecFailed : cli::kRefused;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::prepare_standard_streams();
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const bool exec = first == "exec" || first == "trace";
+  const int code = run(argc, argv, exec, cli::asks_for_json(argc, argv));
+  return cli::with_output_written(code, exec ? cli::kExecFailed : cli::kRefused);
 }

@@ -7,10 +7,11 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Option.hpp>
 #include <algorithm>
-#include <fstream>
+#include <ostream>
 #include <sstream>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/cli/suggestions.hpp"
 
 namespace cli {
@@ -81,13 +82,7 @@ void write_page(const CLI::App& command, const std::filesystem::path& folder, st
   const std::string name = path_of(command, '-');
   if (std::ranges::find(skip, name) == skip.end()) {
     const auto path = folder / (name + ".1");
-    std::ofstream file(path, std::ios::trunc);
-    file << manual_page(command);
-    file.flush();
-    if (!file) {
-      throw svp::Error(svp::refused_by_driver("manual", path.string() + " could not be written",
-                                              "name a folder that exists and can be written"));
-    }
+    svp::value_or_throw(svp::write_output_file(path, [&](std::ostream& out) { out << manual_page(command); }));
   }
   for (const std::string& child : command_names(command)) {
     const std::string words[] = {child};

@@ -34,13 +34,43 @@ double element_for(Op op, double x) {
   return positive ? std::fabs(x) + 0.25 : x;
 }
 
+// Of the table that an index leads into.
+std::uint64_t rows_of(const OpProblem& problem) {
+  const std::vector<std::int64_t>& size = problem.inputs.front().size;
+  return size.empty() ? 1 : static_cast<std::uint64_t>(std::max<std::int64_t>(size.front(), 1));
+}
+
 bool is_index(Op op, std::size_t input) { return op == Op::Embedding && input == 1; }
 
 std::vector<std::string> default_shapes(Op op) {
   if (op == Op::Conv2d) return {"1x64x28x28", "64x64x3x3"};
   if (op == Op::Linear || op == Op::LinearFp8) return {"64x128", "96x128", "96"};
-  if (op == Op::LayerNorm) return {"64x128", "128", "128"};
   return {svp::ops::info_of(op).family == svp::ops::Family::Window ? "1x64x28x28" : "64x128"};
+}
+
+// Where one shape serves all tensors: a norm's weight and bias are of the last extent, a bias of `linear` of the
+// weight's first one.
+std::vector<std::vector<std::int64_t>> shapes_from(Op op, const std::vector<std::int64_t>& shape) {
+  const bool norm = op == Op::LayerNorm || op == Op::RmsNorm;
+  std::vector<std::vector<std::int64_t>> shapes(svp::ops::info_of(op).tensors, shape);
+  for (std::size_t i = 1; i < shapes.size() && !shape.empty(); ++i) {
+    if (norm) shapes[i] = {shape.back()};
+    if (op == Op::Linear && i == 2) shapes[i] = {shape.front()};
+  }
+  return shapes;
+}
+
+// The numbers that the card computes with: operands and scales have the format of its tensors, others are fp32.
+std::vector<double> held_numbers(const OpProblem& problem) {
+  std::vector<double> numbers = problem.numbers;
+  const svp::ops::OpInfo& info = svp::ops::info_of(problem.op);
+  const bool operands = problem.inputs.size() < info.tensors && info.family != svp::ops::Family::Norm;
+  const auto device = problem.dtype == DataType::Float32 ? svp::DeviceType::Fp32 : svp::DeviceType::Dl16;
+  for (double& number : numbers) {
+    const bool rounded = (operands || info.family == svp::ops::Family::Product) && svp::ops::is_held(device, number);
+    number = svp::ops::rounded_to(rounded ? device : svp::DeviceType::Fp32, number);
+  }
+  return numbers;
 }
 
 // Of an operation that does nothing without them: the 8 largest, windows of 2 by 2.
@@ -85,20 +115,23 @@ OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed) {
   }
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
-  std::vector<std::string> shapes = options.shapes;
-  if (shapes.empty()) shapes = default_shapes(*op);
-  const unsigned tensors = svp::ops::info_of(*op).tensors;
-  const bool serves_all = tensors <= 3 && *op != Op::Conv2d && *op != Op::LinearFp8 && options.numbers.empty();
-  if (shapes.size() == 1 && serves_all) shapes.resize(tensors, shapes.front());
-  for (const std::string& shape : shapes) {
-    Array array = Array::of(parse_extents(shape));
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const std::string& shape : options.shapes.empty() ? default_shapes(*op) : options.shapes) {
+    shapes.push_back(parse_extents(shape));
+  }
+  const svp::ops::OpInfo& info = svp::ops::info_of(*op);
+  // A number takes the place of an operand; of a norm it is eps.
+  const bool all_tensors = options.numbers.empty() || info.family == svp::ops::Family::Norm;
+  const bool serves_all = info.tensors <= 3 && *op != Op::Conv2d && *op != Op::LinearFp8 && all_tensors;
+  if (shapes.size() == 1 && serves_all) shapes = shapes_from(*op, shapes.front());
+  for (const std::vector<std::int64_t>& shape : shapes) {
+    Array array = Array::of(shape);
     const bool index = is_index(*op, problem.inputs.size());
     problem.dtypes.push_back(index ? DataType::Int32 : problem.dtype);
     const svp::DeviceType device = fp32 ? svp::DeviceType::Fp32 : svp::DeviceType::Dl16;
     for (double& x : array.data) {
-      const auto row = static_cast<double>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(
-                                                          problem.inputs.empty() ? 1 : problem.inputs[0].size[0], 1)));
-      x = index ? row : svp::ops::rounded_to(device, element_for(*op, normal(random)));
+      x = index ? static_cast<double>(random() % rows_of(problem))
+                : svp::ops::rounded_to(device, element_for(*op, normal(random)));
     }
     problem.inputs.push_back(std::move(array));
   }
@@ -116,20 +149,15 @@ OpCheck check_op(const OpProblem& problem, const svp::ops::Request& request,
   for (const auto& form : lowered.outputs) memory.emplace_back(form.layout.device_bytes());
   const std::vector<std::span<std::byte>> arguments(memory.begin(), memory.end());
   svp::program::golden::run(lowered.program, arguments);
-  const auto exact = svp::ops::reference(problem.op, problem.inputs, problem.numbers, problem.integers);
+  const auto exact = svp::ops::reference(problem.op, problem.inputs, held_numbers(problem), problem.integers);
   OpCheck check;
-  double largest = 0;
   for (std::size_t r = 0; r < results.size(); ++r) {
     const Array golden = svp::ops::elements_of(lowered.outputs[r], memory[problem.inputs.size() + r]);
+    const svp::DeviceType device = lowered.outputs[r].layout.device_dtype;
     check.golden.add(svp::ops::compare(results[r], golden));
-    for (std::size_t i = 0; i < golden.data.size(); ++i) {
-      const double got = results[r].data[i];
-      if (!std::isfinite(exact[r].data[i])) continue;
-      largest = std::max(largest, std::fabs(exact[r].data[i]));
-      check.largest_error = std::max(check.largest_error, std::fabs(got - exact[r].data[i]));
-    }
+    check.bound = svp::ops::bound_of(svp::ops::info_of(problem.op), device);
+    check.exact.add(svp::ops::judge(results[r], exact[r], device, check.bound));
   }
-  check.relative_error = largest == 0 ? 0 : check.largest_error / largest;
   return check;
 }
 

@@ -28,8 +28,10 @@ OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed);
 
 struct OpCheck {
   svp::ops::Comparison golden;  // with what the golden model makes of the same program
-  double largest_error = 0;     // against double precision
-  double relative_error = 0;    // that, relative to the largest magnitude of the result
+  svp::ops::Judgement exact;    // against double precision, within the operation's bound
+  svp::ops::Bound bound;
+
+  bool passed() const { return golden.equal() && exact.within(); }
 };
 
 // `results`: the elements that came back.

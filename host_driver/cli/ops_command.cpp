@@ -11,6 +11,20 @@
 
 namespace cli {
 
+namespace {
+
+// Of each format that the operation has.
+nlohmann::ordered_json bounds_json(const svp::ops::OpInfo& info) {
+  const auto numbers = [](const svp::ops::Bound& bound) {
+    return nlohmann::ordered_json{{"ulps", bound.ulps}, {"relative", bound.relative}};
+  };
+  nlohmann::ordered_json bounds{{"DL16", numbers(info.dl16)}};
+  if (info.fp32) bounds["FP32"] = numbers(*info.fp32);
+  return bounds;
+}
+
+}  // namespace
+
 int ops(const OpsOptions& options) {
   using svp::ops::OpInfo;
   if (options.json) {
@@ -19,8 +33,9 @@ int ops(const OpsOptions& options) {
       list.push_back({{"name", info.name},
                       {"tensors", info.tensors},
                       {"arguments", info.arguments},
-                      {"fp32", info.fp32},
-                      {"error_bound", svp::ops::bound_of(info)}});
+                      {"fp32", info.fp32.has_value()},
+                      {"error_bound", svp::ops::bound_text(info)},
+                      {"bounds", bounds_json(info)}});
     }
     print_json({{"operations", std::move(list)}});
     return kOk;
@@ -28,7 +43,7 @@ int ops(const OpsOptions& options) {
   fmt::print("{:15} {:>7}  {:10}  {:28}  {}\n", "operation", "tensors", "formats", "numbers", "error of a DL16 result");
   for (const OpInfo& info : svp::ops::operation_table()) {
     fmt::print("{:15} {:>7}  {:10}  {:28}  {}\n", info.name, info.tensors, info.fp32 ? "DL16, FP32" : "DL16",
-               info.arguments, svp::ops::bound_of(info));
+               info.arguments, svp::ops::bound_text(info));
   }
   return kOk;
 }

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/cli/output.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
+
+#include "host_driver/cli/exit_codes.hpp"
 
 namespace cli {
 
@@ -21,6 +28,11 @@ const char* locale_of_environment() {
     if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') return value;
   }
   return nullptr;
+}
+
+svp::Error output_error(const std::string& why) {
+  return svp::Error(svp::refused_by_driver("stdout", "what was printed is not complete: " + why,
+                                           "give the command an output that takes what it prints"));
 }
 
 // "C.UTF-8", "de_DE.utf8@euro".
@@ -72,6 +84,47 @@ void print_error(const std::exception& error, bool json) {
   }
   if (const auto* typed = dynamic_cast<const svp::Error*>(&error)) return print_json(error_json(typed->info()));
   print_json(error_json(svp::refused_by_driver("spyre", error.what(), "spyre --help")));
+}
+
+void prepare_standard_streams() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) != -1 || errno != EBADF) continue;
+    // open() takes the lowest number that is free. The direction is the wrong one: using it is an error.
+    [[maybe_unused]] const int opened = ::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+  struct sigaction now{};
+  if (::sigaction(SIGXFSZ, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;
+  now.sa_handler = [](int) {};  // not SIG_IGN: a program that is executed gets the default back
+  now.sa_flags = SA_RESTART;
+  (void)::sigaction(SIGXFSZ, &now, nullptr);
+}
+
+std::string output_failure() {
+  std::cout.flush();
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return {};
+  // An earlier write may have failed whose reason is not known any more; another one mostly says the same.
+  int why = errno;
+  if (why == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
+  return why == 0 ? "a write failed" : std::strerror(why);
+}
+
+void flush_output() {
+  const std::string failure = output_failure();
+  if (!failure.empty()) throw output_error(failure);
+}
+
+void forget_output_failure() {
+  if (std::fflush(stdout) == 0) return;
+  ::__fpurge(stdout);
+  std::clearerr(stdout);
+}
+
+int with_output_written(int code, int failed) {
+  const std::string failure = output_failure();
+  if (failure.empty()) return code;
+  print_error(output_error(failure), false);
+  return code == kOk ? failed : code;
 }
 
 bool asks_for_json(int argc, const char* const* argv) {

@@ -44,6 +44,19 @@ nlohmann::ordered_json error_json(const svp::ErrorInfo& error);
 // As JSON on stdout, or as a line on stderr.
 void print_error(const std::exception& error, bool json);
 
+// First of all in main(): a standard stream that is closed becomes one that refuses what is written to it, so that no
+// file of ours gets its number; and a write beyond RLIMIT_FSIZE is an error of the call instead of the end of the
+// program. What the program starts finds the default for that signal.
+void prepare_standard_streams();
+// Why what was printed so far has not reached stdout, e.g. "No space left on device"; empty when all of it has.
+std::string output_failure();
+// Writes what was printed; for commands that go on printing. Throws svp::Error when it could not be written.
+void flush_output();
+// Nobody has to read what was printed: what could not be written is forgotten.
+void forget_output_failure();
+// Last of all in main(): `code`, or when stdout has not taken everything, a line on stderr and `failed` instead of kOk.
+int with_output_written(int code, int failed);
+
 // Whether the words of a command line ask for JSON: "--json" before any "--".
 bool asks_for_json(int argc, const char* const* argv);
 

@@ -61,6 +61,14 @@ svp::SpyreTensor to_card(svp::Context& context, const Array& array, DataType dty
 
 Array to_host(svp::Context& context, const svp::SpyreTensor& tensor) {
   Array array = Array::of(tensor.shape());
+  if (tensor.layout().device_dtype == svp::DeviceType::Int32) {
+    std::vector<std::int64_t> integers(array.data.size());
+    const HostShape shape = HostShape::contiguous(DataType::Int64, tensor.shape());
+    (void)context.copy({shape, std::as_writable_bytes(std::span(integers))}, tensor, context.default_stream());
+    context.default_stream().Synchronize();
+    std::ranges::copy(integers, array.data.begin());
+    return array;
+  }
   std::vector<float> values(array.data.size());
   const svp::HostTensor destination{HostShape::contiguous(DataType::Float32, tensor.shape()),
                                     std::as_writable_bytes(std::span(values))};
@@ -87,9 +95,12 @@ void print_op_report(const RunOpOptions& options, const OpProblem& problem, cons
     return;
   }
   fmt::print("  golden model  {}\n", svp::ops::describe(run.check.golden));
-  fmt::print("  double        largest |error| {:.3g}, {:.3g} of the largest result\n", run.check.largest_error,
-             run.check.relative_error);
-  fmt::print("  {}\n\n", run.check.golden.equal() ? "PASSED" : "FAILED");
+  const svp::ops::Judgement& exact = run.check.exact;
+  fmt::print(
+      "  double        largest |error| {:.3g}, {:.3g} of the largest result; {} elements beyond the bound ({})\n",
+      exact.largest_error, exact.relative_error, exact.beyond.differ, svp::ops::bound_text(run.check.bound));
+  if (!exact.within()) fmt::print("                {}\n", svp::ops::describe(exact.beyond));
+  fmt::print("  {}\n\n", run.check.passed() ? "PASSED" : "FAILED");
 }
 
 // A number that JSON has none for (NaN, infinity) is null.
@@ -113,9 +124,12 @@ nlohmann::ordered_json op_json(const RunOpOptions& options, const OpProblem& pro
     json["elements"] = run.check.golden.elements;
     json["mismatches"] = run.check.golden.differ;
     if (run.check.golden.first) json["first_mismatch"] = difference_json(*run.check.golden.first);
-    json["largest_error"] = run.check.largest_error;
-    json["relative_error"] = run.check.relative_error;
-    json["passed"] = run.check.golden.equal();
+    json["largest_error"] = run.check.exact.largest_error;
+    json["relative_error"] = run.check.exact.relative_error;
+    json["beyond_bound"] = run.check.exact.beyond.differ;
+    if (run.check.exact.beyond.first) json["first_beyond_bound"] = difference_json(*run.check.exact.beyond.first);
+    json["bound"] = {{"ulps", run.check.bound.ulps}, {"relative", run.check.bound.relative}};
+    json["passed"] = run.check.passed();
   }
   return json;
 }
@@ -173,7 +187,7 @@ int run_op(const RunOpOptions& options) {
   } else {
     print_op_report(options, problem, run);
   }
-  return run.check.golden.equal() ? kOk : kNotAsWanted;
+  return run.check.passed() ? kOk : kNotAsWanted;
 }
 
 }  // namespace cli

@@ -20,6 +20,7 @@
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/output.hpp"
 #include "host_driver/cli/progress.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "host_driver/cli/timeline.hpp"
@@ -39,7 +40,7 @@ class CardLog {
     // Not fmt::print: it throws when the reader has left, which must not end the card.
     const std::string text = fmt::format("{}: {}\n", card_, line);
     std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
+    forget_output_failure();
     lines_.push_back(stamped(line));
     write();
   }

@@ -164,7 +164,7 @@ void print_smi(const SmiOptions& options, const std::vector<svp::CardDescription
   } else {
     print_smi_table(rows);
   }
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "host_driver/base/printable.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/output.hpp"
@@ -125,14 +126,6 @@ bool is_symbolic(const SpyreCode& code) {
                              [](const ExecStep& step) { return std::holds_alternative<ComputeOnHost>(step); });
 }
 
-// What a file says of itself may hold anything; a terminal gets what is printable.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if ((c >= 0 && c < ' ') || c == 0x7F) c = '?';
-  }
-  return text;
-}
-
 std::string operand_of(const svp::Job& job, std::size_t index) {
   const auto& operand = job.binary()->metadata().operands[index];
   const auto& shape = job.job_plan().compute()->expected_input_shapes[index];
@@ -141,7 +134,7 @@ std::string operand_of(const svp::Job& job, std::size_t index) {
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
     axes.push_back(fmt::format("{}={}", job.binary()->metadata().dimensions[operand.shape[axis]], shape[axis]));
   }
-  return printable(fmt::format("{}[{}]", operand.name, fmt::join(axes, ", ")));
+  return svp::printable(fmt::format("{}[{}]", operand.name, fmt::join(axes, ", ")));
 }
 
 const char* access_of(const svp::KernelOperand& operand) {
@@ -189,7 +182,7 @@ std::string tensor_text(const svp::Job& job, std::size_t operand) {
 }
 
 void print_binary(const svp::Job& job) {
-  const std::string name = printable(job.binary()->name());
+  const std::string name = svp::printable(job.binary()->name());
   if (const auto& program = job.device_program(); program != nullptr) {
     fmt::print("      device program {}, {} operations, {} bytes\n", name, program->header().operation_count,
                program->bytes().size());
@@ -236,7 +229,7 @@ void print_directory(const Shown& shown) {
     print_step(shown.code.exec[i], computes && job < shown.jobs.size() ? &shown.jobs[job] : nullptr);
     job += computes ? 1 : 0;
   }
-  if (shown.refused) fmt::print("  can not be run: {}\n", printable(*shown.refused));
+  if (shown.refused) fmt::print("  can not be run: {}\n", svp::printable(*shown.refused));
 }
 
 // ---- show as JSON ---------------------------------------------------------------------------------------------------
@@ -250,6 +243,7 @@ ordered_json json_of_program(const svp::Job& job) {
   return {{"device_program", job.binary()->name()},
           {"program_bytes", job.device_program()->bytes().size()},
           {"workspace_bytes", job.device_program()->workspace_bytes()},
+          {"scratchpads_bytes", job.device_program()->scratchpads_bytes()},
           {"operations", job.device_program()->header().operation_count},
           {"arguments", std::move(arguments)}};
 }

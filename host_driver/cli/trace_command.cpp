@@ -5,12 +5,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <ostream>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
@@ -48,22 +49,10 @@ class RecordingFolder {
   std::filesystem::path path_;
 };
 
-// Written beside it first: a file of that name is whole or the one that was there before.
 svp::trace::Drawn write_page(const std::filesystem::path& path, const std::vector<svp::trace::ProcessTrace>& traces) {
-  std::filesystem::path unfinished = path;
-  unfinished += ".unfinished";
-  errno = 0;
-  std::ofstream out(unfinished, std::ios::trunc);
-  if (!out) throw cannot_write(unfinished, std::generic_category().message(errno));
-  const auto drawn = svp::trace::write_perfetto(out, traces);
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(unfinished, path, error);
-  if (!out || error) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    throw cannot_write(path, error ? error.message() : std::generic_category().message(errno));
-  }
+  svp::trace::Drawn drawn;
+  svp::value_or_throw(
+      svp::write_output_file(path, [&](std::ostream& out) { drawn = svp::trace::write_perfetto(out, traces); }));
   return drawn;
 }
 

@@ -15,13 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // Relative to the folder of this program: installed, and in the build folder.
-constexpr std::array kPlaces = {"../libexec/spyre/spyre-validation", "../../tests/validation/spyre-validation"};
+constexpr std::array kProgramPlaces = {"../libexec/spyre/spyre-validation", "../../tests/validation/spyre-validation"};
 
 fs::path find_validation() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   std::string looked;
-  for (const char* place : kPlaces) {
+  for (const char* place : kProgramPlaces) {
     fs::path program = (folder / place).lexically_normal();
     if (::access(program.c_str(), X_OK) == 0) return program;
     looked += (looked.empty() ? "" : ", ") + program.string();

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <ostream>
 #include <string_view>
 
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/debug/fatal_report.hpp"
 #include "shared/units.hpp"
 
@@ -172,11 +174,9 @@ Expected<void> write_core(const CoreFile& core, const std::filesystem::path& pat
   }
   append(file, notes.data(), notes.size());
   for (const MemoryBlock& block : core.memory) append(file, block.bytes.data(), block.bytes.size());
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  stream.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
-  stream.close();
-  if (!stream) return std::unexpected(file_error(path, "can not be written", "name a file in a folder that is yours"));
-  return {};
+  return write_output_file(path, [&](std::ostream& out) {
+    out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+  });
 }
 
 Expected<wire::FatalRecord> read_record(const std::filesystem::path& path) {

@@ -154,7 +154,7 @@ Expected<void> BringUp::perform(BringUpStep step) {
 }
 
 Expected<void> BringUp::wait_for_card() {
-  auto progress = Clock::now();
+  auto progress = channel_.clock().now();
   wire::PostCode last = window_.header().post_code;
   for (;;) {
     const HeaderView header = window_.header();
@@ -164,7 +164,7 @@ Expected<void> BringUp::wait_for_card() {
     }
     // A version that is known to differ will not become right by waiting.
     if (header.magic == wire::kWindowMagic && header.abi_version != wire::kAbiVersion) return {};
-    const auto now = Clock::now();
+    const auto now = channel_.clock().now();
     if (std::exchange(last, header.post_code) != header.post_code) progress = now;
     if (now - progress >= timeouts_.post_progress) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - progress).count();

@@ -21,7 +21,9 @@ struct EmulatorOptions {
   // The console is also appended to this file (created if absent). Empty: no file.
   std::filesystem::path console_file{};
   // Where a debugger may attach, in the emulator's own notation: "tcp:127.0.0.1:1234" or
-  // "unix:<path>,server=on,wait=off". Empty: where SPYRE_GDB of the environment says, else nowhere.
+  // "unix:<path>,server=on,wait=off". With "wait=on" the first instruction waits for the debugger's "continue". The
+  // driver's bounds do not count while a debugger holds the card. Empty: where SPYRE_GDB of the environment says, else
+  // nowhere.
   std::string gdb_endpoint{};
   // Appended to the command line as they are. For experiments: they can break every promise made here.
   std::vector<std::string> extra_arguments{};

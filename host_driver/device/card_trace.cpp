@@ -23,6 +23,7 @@ trace::Kind kind_of(TraceKind kind) {
     case TraceKind::Queued: return trace::Kind::CardQueued;
     case TraceKind::Slice: return trace::Kind::CardSlice;
     case TraceKind::Mark: return trace::Kind::CardMark;
+    case TraceKind::Ahead: return trace::Kind::CardAhead;
     case TraceKind::None:
     case TraceKind::Lost: break;
   }

@@ -50,8 +50,9 @@ void Device::Impl::note_death() {
     return {.layer = Layer::Emulator,
             .source = "emulator process",
             .outcome = wire::Outcome::Lost,
-            .recoverable = false,
-            .next_step = "start a new card",
+            .recoverable = options.restartable,
+            .next_step = options.restartable ? "Context::recover() starts the card again, without what it held"
+                                             : "start a new card",
             .message = how.empty() ? std::string("the card died") : "the card died: " + how};
   });
   note_end(std::move(death), OutstandingEnd::Died, Health::Dead,
@@ -181,6 +182,8 @@ void Device::Impl::detach() {
   state.notify_all();
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
+  options.held_by_debugger = nullptr;
+  channel.watch_debugger(nullptr);
 }
 
 // At most Timeouts::detach, as the thread that detaches. It passes through the states in between.

@@ -23,6 +23,10 @@ struct DeviceOptions {
   // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty; may wait for
   // Timeouts::death_report until the answer is known.
   std::function<std::string()> how_card_ended{};
+  // Whoever opens it can start the card's emulator again (Context::recover()); else its death is for good.
+  bool restartable = false;
+  // Whether a debugger holds the card now: bring-up and requests wait for as long. Empty: none can.
+  std::function<bool()> held_by_debugger{};
   // Shared by several devices of a process; empty: the device makes its own.
   std::shared_ptr<EventLoop> loop{};
   // Which of wire::kOptionalFeatures to accept when the card offers them.

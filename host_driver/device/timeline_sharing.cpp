@@ -102,8 +102,9 @@ Expected<TimelineGrant> grant_timeline(Device& management, const Timeline& timel
 }
 
 ErrorInfo unknown_timeline() {
-  ErrorInfo error = refused_by_driver("event", "nobody has shared this event, or its stream's function was reset since",
-                                      "record the event again, and share it again");
+  ErrorInfo error = refused_by_driver(
+      "event", "nobody has shared this event on this card, or its stream's function was reset since",
+      "wait for an event of another card on the host (Synchronize()); else record the event again, and share it again");
   error.status = wire::Status::UnknownGrant;
   return error;
 }

@@ -10,7 +10,8 @@
 //                   CUDA_VISIBLE_DEVICES); duplicates and indices out of range are dropped; blanks around an index are
 //                   allowed. Set and empty: nothing is visible. Says nothing about MOCK devices.
 //   AIU_WORLD_SIZE  caps what is visible: SPYRE_DEVICES chooses first, so that a rank may be given device 5 in a world of
-//                   one. MOCK: how many there are, at least 1; not set: 1.
+//                   one. It never makes the count larger than what was found (docs/cards.md). MOCK: how many there are,
+//                   at least 1; not set: 1.
 //   LOCAL_RANK      index of the default device among the visible ones. Not set: 0.
 //
 // A malformed value is an error that names variable, token and form, also where the value would not matter.

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/base/file_size_signal.hpp"
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 
@@ -77,6 +78,7 @@ std::string read_file(int folder, const char* name, std::size_t max_bytes) {
 }
 
 bool write_all(int file, std::string_view text) {
+  const FileSizeSignalHeld held;
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -185,10 +187,11 @@ Expected<void> check_card_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   };
-  if (!name.empty() && name.size() <= kMaxCardName && std::ranges::all_of(name, allowed)) return {};
+  const bool option = name.starts_with('-');  // no command could be given it
+  if (!name.empty() && name.size() <= kMaxCardName && std::ranges::all_of(name, allowed) && !option) return {};
   return std::unexpected(
       refused_by_driver("card name", "'" + std::string(name.substr(0, kMaxCardName)) + "' cannot be the name of a card",
-                        "use 1 to 32 of the characters A-Z a-z 0-9 _ -"));
+                        "use 1 to 32 of the characters A-Z a-z 0-9 _ -, the first of which is not -"));
 }
 
 // ---- the folder of one card -----------------------------------------------------------------------------------------

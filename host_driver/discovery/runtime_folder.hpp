@@ -39,7 +39,8 @@ inline constexpr const char* kCardLogName = "card.log";
 inline constexpr const char* kDebuggerName = "gdb";
 inline constexpr const char* kRuntimeFolderVariable = "SPYRE_RUNTIME_DIR";
 
-// [A-Za-z0-9_-]{1,32}. The error names the form.
+// [A-Za-z0-9_][A-Za-z0-9_-]{0,31}: a name that begins with - would be an option of every command. The error names the
+// form.
 Expected<void> check_card_name(std::string_view name);
 
 // The folder of a card that this process serves: created, locked, and removed with its content when this object ends.

@@ -240,7 +240,9 @@ Expected<Script> parse_script(std::string_view text, std::string_view name) {
 Expected<Script> load_script(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
-    return std::unexpected(bad_script(file.string(), "there is no file " + file.string()));
+    const bool exists = std::filesystem::exists(file, error);
+    return std::unexpected(
+        bad_script(file.string(), (exists ? "no regular file: " : "there is no file ") + file.string()));
   }
   std::ifstream stream(file, std::ios::binary);
   // One byte more than may be: what is too long is refused, not cut.

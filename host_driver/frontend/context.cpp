@@ -102,9 +102,22 @@ std::shared_ptr<const Kernel> Context::engine() {
   return engine_;
 }
 
+// The event, and not the stream, is waited for: loads of several threads share the stream, and the reset of one that
+// failed must not look like the end of another one.
 void Context::load(ExecutionPlan& plan) {
-  plan.load(runtime_, runtime_.default_stream(), plan.needs_engine() ? engine() : nullptr);
-  runtime_.default_stream().Synchronize();
+  FlexStream& stream = runtime_.loading_stream();
+  try {
+    plan.load(runtime_, stream, plan.needs_engine() ? engine() : nullptr);
+    stream.Record()->Synchronize();
+  } catch (const StreamError&) {
+    plan.unload();  // nobody knows what arrived
+    try {
+      stream.Reset();  // nobody else could
+    } catch (const Error&) {
+      // The card does not answer: the next call says so, and recover() resets the stream with the others.
+    }
+    throw;
+  }
 }
 
 }  // namespace svp

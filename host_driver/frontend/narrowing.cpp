@@ -17,8 +17,8 @@ void warn_of_narrowing(ElementFormat from, ElementFormat to) {
                .outcome = wire::Outcome::Ok,
                .recoverable = true,
                .next_step = "keep the values within the card's format, or convert them on the host first",
-               .message = "int64 elements are " + std::string(name(to)) +
-                          " on the card: " + (rounded ? "they are rounded" : "their upper bits are dropped") +
+               .message = "int64 elements are " + std::string(name(to)) + " on the card: " +
+                          (rounded ? "they are rounded" : "those beyond int32 become its largest or smallest number") +
                           "; this is told once per process"},
               {});
 }

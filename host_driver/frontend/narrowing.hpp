@@ -5,7 +5,7 @@
 
 namespace svp {
 
-// A copy to the card drops the upper half of int64 elements, or rounds them: told once per process, as a record of the
+// A copy to the card makes int64 elements int32, saturating, or rounds them: told once per process, as a record of the
 // RAS log with outcome OK (docs/errors.md).
 void warn_of_narrowing(ElementFormat from, ElementFormat to);
 

@@ -52,7 +52,8 @@ void require_conversion(ElementFormat from, ElementFormat to) {
   if (conversion(from, to) != nullptr) return;
   throw InvalidArgument("dtype",
                         "there is no conversion from " + std::string(name(from)) + " to " + std::string(name(to)),
-                        "convert the tensor on the host to a type of the card first");
+                        "let the card convert: ops::copy() with Options::out of a type that this copy takes "
+                        "(docs/tensors.md, Copies)");
 }
 
 // Memory, sizes and strides of the host's side.

@@ -94,6 +94,8 @@ class BlockNodes {
   }
   bool contains(BlockId id) const { return id < nodes_.size(); }
   bool has_room(std::uint32_t count) const { return free_count_ + (kMaxNodes - nodes_.size()) >= count; }
+  // Of a used block: it may get another handle, and be released afterwards.
+  bool has_generation_left(BlockId id) const { return nodes_[id].generation + 2 <= max_generation_; }
   bool exhausted(BlockId id) const { return nodes_[id].generation >= max_generation_; }
 
   // A blank node (its generation is kept); kNoBlock when kMaxNodes are in use. May move all nodes: hold no reference.

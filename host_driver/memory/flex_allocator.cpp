@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
 
 namespace svp {
 namespace {
@@ -91,6 +92,8 @@ ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex ind
   return info;
 }
 
+constexpr std::uint64_t kDefaultRegionBytes[] = {12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB};
+
 void check_sizes(const char* option, const std::vector<std::uint64_t>& sizes) {
   for (const std::uint64_t bytes : sizes) {
     if (bytes == 0 || !wire::is_aligned(bytes, wire::kGranuleBytes) || bytes > kMaxRegionBytes) {
@@ -156,6 +159,7 @@ FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const A
     if (const auto index = allocate_interleaved(bytes, policy)) return *index;
     return std::unexpected(none_can_serve(policy, bytes));
   }
+  if (const auto index = reuse(bytes, policy)) return *index;
   std::uint32_t tried = 0;
   while (HeldRegion* region = next_region(policy, tried)) {
     if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
@@ -185,7 +189,13 @@ std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uin
   const auto add = [&](std::uint64_t size) {
     if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
   };
-  for (const std::uint64_t size : program ? options_.program_bytes : options_.region_bytes) {
+  std::span<const std::uint64_t> listed = program ? options_.program_bytes : options_.region_bytes;
+  if (!program && listed.empty()) {
+    listed = kDefaultRegionBytes;
+    const std::uint64_t least = least_region();
+    if (least > listed.front() && least >= needed) add(std::min(least, most));
+  }
+  for (const std::uint64_t size : listed) {
     if (size >= needed) add(std::min(size, most));
   }
   if (sizes.empty()) add(needed);
@@ -295,6 +305,7 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
   } else {
     node.doomed = 1;
     doomed_bytes_ += node.size * kBlockUnit;
+    note_doomed(*id);
   }
   return {};
 }
@@ -303,6 +314,7 @@ void FlexAllocator::free_block(BlockId id) {
   BlockHeap& heap = regions_[nodes_[id].heap]->heap;
   const SplitBlocks before = SplitBlocks::of(heap);
   usage_.block_freed(nodes_[id].size * kBlockUnit);
+  given_again_.erase(id);
   heap.release(id);
   usage_.split_changed(before, SplitBlocks::of(heap));
 }
@@ -317,6 +329,7 @@ Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, Alloc
     return std::unexpected(describe_invalid(id ? Reason::SeveralChunks : id.error(), index));
   }
   if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+  note_use(*id, uses);
   uses.add(index);
   ++nodes_[*id].uses;
   return resolved(*id);
@@ -334,6 +347,7 @@ void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept 
     if (node.chunked) {
       doomed_bytes_ -= free_chunks(handle.id);
     } else {
+      forget_doomed(handle.id);
       doomed_bytes_ -= node.size * kBlockUnit;
       free_block(handle.id);
     }
@@ -351,6 +365,8 @@ void AllocationUses::add(AllocationIndex index) {
 }
 
 void AllocationUses::let_go() noexcept {
+  if (std::exchange(open_, false)) clock_->open.fetch_sub(1, std::memory_order_release);
+  awaited_.clear();
   if (count_ == 0) return;
   allocator_->end_uses({first_.data(), std::min(count_, kInline)});
   allocator_->end_uses(more_);
@@ -360,6 +376,9 @@ void AllocationUses::let_go() noexcept {
 }
 
 void AllocationUses::swap(AllocationUses& other) noexcept {
+  std::swap(clock_, other.clock_);
+  std::swap(open_, other.open_);
+  awaited_.swap(other.awaited_);
   std::swap(allocator_, other.allocator_);
   std::swap(count_, other.count_);
   std::swap(first_, other.first_);
@@ -392,6 +411,20 @@ Expected<ResolvedAllocation> FlexAllocator::try_resolve(AllocationIndex index) c
   return resolve(index);
 } catch (const Error& error) {
   return std::unexpected(error.info());
+}
+
+void FlexAllocator::refuse(AllocationIndex index, const std::string& user, const std::string& what) const {
+  const auto named = [&](ErrorInfo info) {
+    info.source = user;
+    info.message = user + what + info.message;
+    return info;
+  };
+  try {
+    (void)resolve_chunks(index);
+  } catch (const InvalidAllocation& error) {
+    throw InvalidAllocation(error.reason(), named(error.info()));
+  }
+  throw Error(named(refused_by_driver(user, "its memory could not be used", "launch it again")));
 }
 
 std::uint64_t FlexAllocator::release_unused_regions() {
@@ -431,6 +464,8 @@ void FlexAllocator::forget_regions() {
     held.reset();
   }
   held_ = 0;
+  reusable_.clear();
+  given_again_.clear();
   usage_.forget_blocks();
   doomed_bytes_ = 0;
   chunked_.store(0, std::memory_order_relaxed);

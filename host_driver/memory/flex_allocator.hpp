@@ -15,11 +15,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <spyre/allocator.hpp>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
@@ -30,6 +33,7 @@
 #include "host_driver/memory/owner_checked.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/resolved_chunks.hpp"
+#include "host_driver/memory/use_clock.hpp"
 #include "host_driver/memory/virtual_address.hpp"
 
 namespace svp {
@@ -102,7 +106,9 @@ struct FlexAllocatorOptions {
   // Sizes to ask for, tried in this order; entries smaller than the request are skipped. None is larger than what is
   // left of the share that the function is guaranteed, unless the request itself is. When all are refused, halves of
   // the last one, down to the size of the request (in 2 MiB granules, up to kMaxRegionBytes).
-  std::vector<std::uint64_t> region_bytes{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB};
+  // Empty: 12, 8 and 4 GiB, and before these a larger one where the regions that may still be held, of kMaxRegionBytes
+  // each, could not hold the rest of the share: all of the share can be had.
+  std::vector<std::uint64_t> region_bytes{};
   // Likewise of the one Program region, which has to hold every program of the function and its correction slots: none
   // is larger than a sixteenth of the share.
   std::vector<std::uint64_t> program_bytes{256 * wire::kMiB};
@@ -134,6 +140,14 @@ class AllocationUses {
   }
   ~AllocationUses() { let_go(); }
 
+  // Before the first use: they are of a launch of this stream. Others keep memory until they end, in no order.
+  void order_by(UseClock& stream) { clock_ = &stream; }
+  UseClock* stream() const { return clock_; }
+  // The launch has its place in the stream.
+  void place_taken() noexcept;
+  // What has to end before the launch begins: memory that it uses was given to it while others still used it.
+  std::vector<AwaitedUse>& awaited() { return awaited_; }
+
   void let_go() noexcept;
   bool empty() const { return count_ == 0; }
   void swap(AllocationUses& other) noexcept;
@@ -142,7 +156,11 @@ class AllocationUses {
   friend class FlexAllocator;
   static constexpr std::size_t kInline = 16;
   void add(AllocationIndex index);
+  bool names(AllocationIndex index) const;
 
+  UseClock* clock_ = nullptr;
+  bool open_ = false;  // counted in clock_->open
+  std::vector<AwaitedUse> awaited_;
   std::shared_ptr<FlexAllocator> allocator_;
   std::size_t count_ = 0;
   std::array<AllocationIndex, kInline> first_{};
@@ -167,6 +185,9 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   // gives another one next.
   AllocationIndex allocate(std::uint64_t bytes);
   AllocationIndex allocate(std::uint64_t bytes, const AllocationPolicy& policy);
+  // For a launch whose uses these are, and which uses it first: memory that was freed behind earlier launches of its
+  // stream comes first.
+  AllocationIndex allocate(std::uint64_t bytes, const AllocationPolicy& policy, const AllocationUses& uses);
   // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
   Expected<AllocationIndex> try_allocate(std::uint64_t bytes);
   Expected<AllocationIndex> try_allocate(std::uint64_t bytes, const AllocationPolicy& policy);
@@ -190,6 +211,9 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ResolvedChunks resolve_chunks(AllocationIndex index) const;
   Expected<ResolvedChunks> try_resolve_chunks(AllocationIndex index) const;
   Expected<ResolvedChunks> try_use_chunks(AllocationIndex index, AllocationUses& uses);
+  // Of a handle that try_use() or try_use_chunks() refused: throws InvalidAllocation with the reason. info().source is
+  // `user`, which the message begins with. Chunks are no reason here; without one: Error.
+  [[noreturn]] void refuse(AllocationIndex index, const std::string& user, const std::string& what) const;
   // False: no allocation has several chunks. Takes no lock: true for whoever was given the handle of one.
   bool has_chunked() const { return chunked_.load(std::memory_order_relaxed) != 0; }
 
@@ -223,8 +247,8 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   MemoryStats memory_stats() const;
   void reset_peak_statistics();         // of both
   void reset_accumulated_statistics();  // of both
-  // What the card has for this function. Throws what the source reports; Error (Outcome::Fault) when that is
-  // impossible.
+  // What the card has for this function, as far as the limit and the number of regions let it be had. Throws what the
+  // source reports; Error (Outcome::Fault) when that is impossible.
   MemoryInfo memory_info();
 
  private:
@@ -255,6 +279,9 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::vector<std::uint64_t> region_sizes(RegionType type, std::uint64_t bytes) const;
   // The most that may be asked for when `needed` (granules) have to be in it; less than that: the limit forbids it.
   std::uint64_t largest_region(RegionType type, std::uint64_t needed) const;
+  std::uint64_t least_region() const;  // what the next one has to hold, so that the rest of the share can be had
+  std::uint32_t regions_left() const;  // tensor regions that may still be held
+  const char* advice(const MemoryShortage& missing, const AllocationPolicy& policy) const;
   std::uint64_t room_in_limit() const;  // bytes, in granules
   void check_limits() const;
   // The limit, when it is why no region is acquired for the request; else 0.
@@ -277,6 +304,14 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
+  // ---- reuse in the order of a stream (flex_reuse.cpp)
+  std::optional<AllocationIndex> reuse(std::uint64_t bytes, const AllocationPolicy& policy);
+  std::optional<AllocationIndex> reuse_behind(const UseClock& stream, std::uint64_t bytes,
+                                              const AllocationPolicy& policy, const AllocationUses* own);
+  AllocationIndex give_again(BlockId id, std::uint64_t bytes, const UseClock& stream);
+  void note_use(BlockId id, AllocationUses& uses);
+  void note_doomed(BlockId id) noexcept;
+  void forget_doomed(BlockId id) noexcept;
   // ---- chunks (flex_chunks.cpp); `id` is the first one
   std::optional<AllocationIndex> allocate_interleaved(std::uint64_t bytes, const AllocationPolicy& policy);
   std::uint64_t free_in_chunks(const AllocationPolicy& policy) const;  // the most that could be interleaved now
@@ -310,6 +345,10 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::vector<std::uint64_t> old_marks_;  // before resets
   std::uint64_t doomed_bytes_ = 0;        // released, and used by work under way
   std::uint64_t freed_late_ = 0;          // blocks of that kind that were freed, ever
+  std::vector<const UseClock*> user_;     // of a used block whose uses are of one stream: which; else null or several
+  // Released blocks that only launches of one stream use: by stream and units, the oldest first.
+  std::multimap<std::pair<const UseClock*, std::uint32_t>, BlockId> reusable_;
+  std::unordered_map<BlockId, AwaitedUse> given_again_;  // blocks that were given while what was launched used them
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
   std::uint64_t limit_ = kNoLimit;  // bytes in regions
   std::condition_variable freed_;

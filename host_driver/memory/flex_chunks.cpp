@@ -180,6 +180,7 @@ Expected<ResolvedChunks> FlexAllocator::try_use_chunks(AllocationIndex index, Al
   const auto id = find(index);
   if (!id) return std::unexpected(invalid(id.error(), index).info());
   if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+  note_use(*id, uses);
   uses.add(index);
   ++nodes_[*id].uses;
   return chunks_at(*id);

@@ -122,6 +122,22 @@ std::uint64_t FlexAllocator::largest_region(RegionType type, std::uint64_t neede
   return std::min(most, std::max(whole_granules(wanted), needed));
 }
 
+std::uint32_t FlexAllocator::regions_left() const {
+  std::uint32_t held = 0;
+  for (const auto& region : regions_) held += region && region->grant.type == RegionType::Tensor ? 1 : 0;
+  return options_.max_regions - std::min(options_.max_regions, held);
+}
+
+std::uint64_t FlexAllocator::least_region() const {
+  const std::uint64_t share = source_.guaranteed_bytes();
+  const std::scoped_lock lock(mutex_);
+  const std::uint32_t left = regions_left();
+  const std::uint64_t most = std::min(share, limit_);
+  const std::uint64_t rest = whole_granules(most - std::min(most, usage_.reserved_bytes()));
+  const std::uint64_t others = left > 1 ? (left - 1) * kMaxRegionBytes : 0;
+  return std::min(rest - std::min(rest, others), kMaxRegionBytes);
+}
+
 std::uint64_t FlexAllocator::limiting(const AllocationPolicy& policy, std::uint64_t bytes) const {
   const std::uint64_t needed = saturating_align_up(region_needed(policy, bytes), wire::kGranuleBytes);
   const bool limited = needed <= kMaxRegionBytes && needed > room_in_limit() && can_hold_another(policy);

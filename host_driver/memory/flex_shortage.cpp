@@ -13,15 +13,32 @@ struct InsideCallback {
   ~InsideCallback() { in_memory_pressure_callback = false; }
 };
 
-const char* advice(const MemoryShortage& missing, Placement placement) {
-  const bool one_block = placement != Placement::Interleave;
-  if (missing.requested > kMaxRegionBytes && one_block) return "split the tensor: no block exceeds 16 GiB";
-  if (missing.limit != 0) return "free tensors, or raise the memory limit";
-  if (missing.free_bytes >= missing.requested) return "free neighbouring blocks: memory is fragmented";
-  return "free tensors, or use smaller ones";
+// The same function, whose copies are copies of a pointer: the allocator copies it with its lock held, and a copy of
+// what the program has put into it may want a lock of the program's (Python's).
+template <typename Argument>
+std::function<void(Argument)> shared(std::function<void(Argument)> function) {
+  if (!function) return nullptr;
+  return [kept = std::make_shared<const std::function<void(Argument)>>(std::move(function))](Argument argument) {
+    (*kept)(argument);
+  };
 }
 
 }  // namespace
+
+const char* FlexAllocator::advice(const MemoryShortage& missing, const AllocationPolicy& policy) const {
+  const bool one_block = policy.placement != Placement::Interleave;
+  if (missing.requested > kMaxRegionBytes && one_block) return "split the tensor: no block exceeds 16 GiB";
+  if (missing.limit != 0) return "free tensors, or raise the memory limit";
+  if (missing.free_bytes >= missing.requested && one_block) {
+    return "free neighbouring blocks: memory is fragmented; or allocate it interleaved, in several of them";
+  }
+  const std::scoped_lock lock(mutex_);
+  if (policy.type == RegionType::Tensor && regions_left() == 0) {
+    return "free tensors, or use smaller ones; as many regions as may be held are held: where they are smaller than "
+           "16 GiB, larger ones hold more (MemoryOptions::region_bytes, max_regions)";
+  }
+  return "free tensors, or use smaller ones";
+}
 
 AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
 
@@ -33,7 +50,7 @@ AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPol
   if (attempt) return *attempt;
   if (attempt.error().error) throw Error(*attempt.error().error);
   const MemoryShortage& missing = attempt.error().shortage;
-  throw OutOfMemory(std::string(type_name(policy.type)) + " memory", missing, advice(missing, policy.placement));
+  throw OutOfMemory(std::string(type_name(policy.type)) + " memory", missing, advice(missing, policy));
 }
 
 Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes) {
@@ -88,9 +105,11 @@ std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(st
                                                                               const AllocationPolicy& policy,
                                                                               const MemoryShortage& missing) {
   const InsideCallback guard;
+  MemoryPressureCallback callback;  // these go after the lock
+  LockedMemoryPressureCallback with_lock;
   std::unique_lock lock(mutex_);
-  const MemoryPressureCallback callback = on_memory_pressure_;
-  const LockedMemoryPressureCallback with_lock = on_memory_pressure_locked_;
+  callback = on_memory_pressure_;
+  with_lock = on_memory_pressure_locked_;
   if (!callback && !with_lock) return std::nullopt;
   usage_.retried();
   if (with_lock) {
@@ -136,12 +155,14 @@ bool FlexAllocator::await_freed(std::unique_lock<std::mutex>& lock, const Memory
 
 void FlexAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
   require_own_process();
+  callback = shared(std::move(callback));
   const std::scoped_lock lock(mutex_);
   on_memory_pressure_.swap(callback);  // the one before ends outside of the lock
 }
 
 void FlexAllocator::set_locked_memory_pressure_callback(LockedMemoryPressureCallback callback) {
   require_own_process();
+  callback = shared(std::move(callback));
   const std::scoped_lock lock(mutex_);
   on_memory_pressure_locked_.swap(callback);
 }

@@ -66,8 +66,12 @@ void FlexAllocator::reset_accumulated_statistics() {
 
 MemoryInfo FlexAllocator::memory_info() {
   require_own_process();
-  const MemoryInfo info = value_or_throw(source_.memory_info());
-  if (info.free_bytes <= info.total_bytes) return info;
+  MemoryInfo info = value_or_throw(source_.memory_info());
+  if (info.free_bytes <= info.total_bytes) {
+    const std::scoped_lock lock(mutex_);
+    info.free_bytes = std::min({info.free_bytes, regions_left() * kMaxRegionBytes, room_in_limit()});
+    return info;
+  }
   throw Error({.layer = Layer::Firmware,
                .source = "memory of the function",
                .outcome = wire::Outcome::Fault,

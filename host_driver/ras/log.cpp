@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "host_driver/base/file_size_signal.hpp"
+
 namespace svp::ras {
 
 namespace {
@@ -70,6 +72,7 @@ void Log::write(const Record& record) {
 
 void Log::write_line(std::string_view line) {
   if (options_.file.empty()) return;
+  const FileSizeSignalHeld held;
   // An invalid one: the file could not be opened.
   if (!file_.valid() || ::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) ++lost_;
 }

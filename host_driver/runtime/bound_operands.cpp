@@ -80,8 +80,8 @@ void repeat_broadcast(LaunchForm& form, std::size_t operands) {
 
 }  // namespace
 
-BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
-                             bool allow_tiled_launch, AllocationUses& uses)
+BoundOperands::BoundOperands(FlexAllocator& allocator, Scratchpads& scratchpads, const Job& job,
+                             std::span<const Argument> arguments, bool allow_tiled_launch, AllocationUses& uses)
     : kernel_(job.binary().get()) {
   const auto image = allocator.try_resolve(job.allocation_index());
   if (!image) {
@@ -91,7 +91,7 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
   image_ = {advanced(image->address, job.program()->offset()), image->region_generation};
   count_ = kernel_->metadata().operands.size();
   if (job.device_program() != nullptr) {
-    bind_program(allocator, job, arguments, uses);
+    bind_program(allocator, scratchpads, job, arguments, uses);
   } else {
     bind_kernel(allocator, job, arguments, allow_tiled_launch, uses);
   }
@@ -119,8 +119,8 @@ void BoundOperands::bind_kernel(FlexAllocator& allocator, const Job& job, std::s
       form->geometry.push_back(geometry_of(arguments[i]));
       resolve(allocator, arguments[i], form->geometry[i], i, uses);
     }
-    form->tiling = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments,
-                               form->geometry.items(), allow_tiled_launch);
+    form->tiling = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments, form->geometry,
+                               allow_tiled_launch);
     repeat_broadcast(*form, count_);
     form_ = remember_form(form, job, arguments, allow_tiled_launch);
   }
@@ -138,9 +138,9 @@ void check_raw(const Kernel& kernel, std::size_t index, const Argument& given, s
 
 }  // namespace
 
-// The program, what the caller gives for its arguments, and a workspace.
-void BoundOperands::bind_program(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
-                                 AllocationUses& uses) {
+// The program, what the caller gives for its arguments, a workspace, and the function's scratchpads.
+void BoundOperands::bind_program(FlexAllocator& allocator, Scratchpads& scratchpads, const Job& job,
+                                 std::span<const Argument> arguments, AllocationUses& uses) {
   const DeviceProgram& program = *job.device_program();
   if (arguments.size() != program.arguments().size()) {
     throw InvalidArgument("arguments",
@@ -155,17 +155,21 @@ void BoundOperands::bind_program(FlexAllocator& allocator, const Job& job, std::
     resolve(allocator, arguments[i], form_->geometry[i + 1], i + 1, uses);
   }
   if (program.workspace_bytes() != 0) bind_workspace(allocator, uses);
+  if (program.scratchpads_bytes() != 0) add_own(scratchpads.use(allocator, uses));
+}
+
+void BoundOperands::add_own(const ResolvedAllocation& memory) {
+  place_.push_back(memory);
+  regions_.region_id[memory.region_ordinal] = memory.address.region_id;
 }
 
 // Memory that only this launch has. Released at once: the launch uses it until it ends, and then it can be had again.
 void BoundOperands::bind_workspace(FlexAllocator& allocator, AllocationUses& uses) {
-  const std::size_t index = count_ - 1;
-  const AllocationIndex memory = allocator.allocate(form_->geometry[index].bytes, AllocationPolicy{});
+  const AllocationIndex memory = allocator.allocate(form_->geometry[place_.size()].bytes, AllocationPolicy{}, uses);
   const auto resolved = allocator.try_use(memory, uses);
   allocator.deallocate(memory);
   if (!resolved) throw Error(resolved.error());
-  place_.push_back(*resolved);
-  regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
+  add_own(*resolved);
 }
 
 void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry,
@@ -173,9 +177,11 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
   const Kernel& kernel = *kernel_;
   check_offset(kernel, index, argument);
   const auto resolved = allocator.try_use(argument.allocation, uses);
-  if (!resolved) require_one_chunk(kernel, index, allocator, argument.allocation);
-  if (!resolved)
-    refuse_operand(kernel, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
+  if (!resolved) {
+    require_one_chunk(kernel, index, allocator, argument.allocation);
+    const std::string operand = "operand " + kernel.metadata().operands[index].name;
+    allocator.refuse(argument.allocation, operand, " of kernel " + kernel.name() + " has no memory: ");
+  }
   if (resolved->type != RegionType::Tensor)
     refuse_operand(kernel, index, "lies in program memory", "allocate it as a tensor");
   if (!wire::range_inside(argument.offset, geometry.bytes, resolved->block_bytes)) {
@@ -195,7 +201,7 @@ void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses
   for (std::size_t i = 0; i < count_; ++i) {
     if (form_->tiling.partial_bytes[i] == 0) continue;
     if (partials_.empty()) partials_.resize(count_);
-    const AllocationIndex index = allocator.allocate(form_->tiling.partial_bytes[i], AllocationPolicy{});
+    const AllocationIndex index = allocator.allocate(form_->tiling.partial_bytes[i], AllocationPolicy{}, uses);
     const auto resolved = allocator.try_use(index, uses);
     allocator.deallocate(index);
     if (!resolved) throw Error(resolved.error());
@@ -205,9 +211,12 @@ void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses
 }
 
 // A device program works in place when the same bytes are given for two of its arguments: exactly the same ones, as it
-// was made for (docs/program-launches.md). Its operations run one after the other.
+// was made for, or of one storage, when it says that it was made for that (docs/program-launches.md). Its operations
+// run one after the other.
 bool BoundOperands::may_overlap(std::size_t i, std::size_t j) const {
-  return kernel_->program() != nullptr && place_[i].address.offset == place_[j].address.offset &&
+  const DeviceProgram* program = kernel_->program().get();
+  if (program == nullptr || place_[i].address.offset != place_[j].address.offset) return false;
+  return (program->header().flags & wire::program::kOneStorage) != 0 ||
          form_->geometry[i].bytes == form_->geometry[j].bytes;
 }
 
@@ -222,7 +231,8 @@ void BoundOperands::check_overlap() const {
       if (a.address.offset < b.address.offset + form_->geometry[j].bytes &&
           b.address.offset < a.address.offset + form_->geometry[i].bytes && !may_overlap(i, j)) {
         refuse_operand(*kernel_, i, "is written and overlaps operand " + operands[j].name,
-                       "give the output memory of its own");
+                       kernel_->program() != nullptr ? "give the output memory of its own, or both from the same byte"
+                                                     : "give the output memory of its own");
       }
     }
   }

@@ -13,6 +13,7 @@
 #include "host_driver/runtime/job.hpp"
 #include "host_driver/runtime/launch_form.hpp"
 #include "host_driver/runtime/operand_table.hpp"
+#include "host_driver/runtime/scratchpads.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "shared/control_block.hpp"
 
@@ -38,8 +39,8 @@ class BoundOperands {
  public:
   // Throws as FlexStream::Launch. The operands' memory goes into `uses`, and memory for partial results that nobody
   // else has.
-  BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch,
-                AllocationUses& uses);
+  BoundOperands(FlexAllocator& allocator, Scratchpads& scratchpads, const Job& job, std::span<const Argument> arguments,
+                bool allow_tiled_launch, AllocationUses& uses);
 
   const Kernel& kernel() const { return *kernel_; }
   const Tiling& tiling() const { return form_->tiling; }
@@ -67,9 +68,10 @@ class BoundOperands {
  private:
   void bind_kernel(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
                    bool allow_tiled_launch, AllocationUses& uses);
-  void bind_program(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
-                    AllocationUses& uses);
+  void bind_program(FlexAllocator& allocator, Scratchpads& scratchpads, const Job& job,
+                    std::span<const Argument> arguments, AllocationUses& uses);
   void bind_workspace(FlexAllocator& allocator, AllocationUses& uses);
+  void add_own(const ResolvedAllocation& memory);
   void resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry, std::size_t index,
                AllocationUses& uses);
   void find_partials(FlexAllocator& allocator, AllocationUses& uses);

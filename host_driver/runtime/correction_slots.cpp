@@ -20,9 +20,12 @@ std::atomic<std::uint64_t> last_id{0};
 
 }  // namespace
 
-std::shared_ptr<const SlotMemory> SlotMemory::allocate(std::shared_ptr<FlexAllocator> allocator, std::uint64_t bytes) {
+std::shared_ptr<const SlotMemory> SlotMemory::allocate(std::shared_ptr<FlexAllocator> allocator, std::uint64_t bytes,
+                                                       Need need) {
   const std::uint64_t slot_bytes = std::bit_ceil(std::max(bytes, kSmallest));
-  const auto index = allocator->try_allocate(kSlots * slot_bytes, {.type = RegionType::Program});
+  const AllocationPolicy policy{.type = RegionType::Program};
+  const auto index = need == Need::Required ? allocator->allocate(kSlots * slot_bytes, policy)
+                                            : allocator->try_allocate(kSlots * slot_bytes, policy);
   if (!index) return nullptr;
   return std::make_shared<const SlotMemory>(std::move(allocator), *index, slot_bytes);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a stream's correction tensors lie on the card. Each stream has one slot from the start (CurrentFunction), and
 // that is the one that launches use. Launches that overlap the next correction DMA with the computation before it, or
-// leave out a DMA whose bytes are there already, use slots of SlotMemory in turn.
+// leave out a DMA whose bytes are there already, or whose tensor is larger than that slot, use the slots of
+// SlotMemory one after the other.
 #pragma once
 
 #include <array>
@@ -23,8 +24,11 @@ class SlotMemory {
  public:
   static constexpr unsigned kSlots = 4;
 
-  // `bytes`: the largest correction tensor. Null when the allocator has no memory for them.
-  static std::shared_ptr<const SlotMemory> allocate(std::shared_ptr<FlexAllocator> allocator, std::uint64_t bytes);
+  // `bytes`: the largest correction tensor. When the allocator has no memory for them: Required throws what
+  // FlexAllocator::allocate() throws, Optional returns null.
+  enum class Need : std::uint8_t { Optional, Required };
+  static std::shared_ptr<const SlotMemory> allocate(std::shared_ptr<FlexAllocator> allocator, std::uint64_t bytes,
+                                                    Need need);
   SlotMemory(std::shared_ptr<FlexAllocator> allocator, AllocationIndex index, std::uint64_t slot_bytes);
   ~SlotMemory();
   SlotMemory(const SlotMemory&) = delete;

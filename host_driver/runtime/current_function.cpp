@@ -53,7 +53,7 @@ void CurrentFunction::take_facts() {
 }
 
 void CurrentFunction::reserve_correction_slots() {
-  slots_ = allocator_->allocate(kCorrectionSlots * wire::kMaxCorrectionBytes, {.type = RegionType::Program});
+  slots_ = allocator_->allocate(kCorrectionSlots * kCorrectionSlotBytes, {.type = RegionType::Program});
   slots_at_ = allocator_->resolve(slots_);
   if (slots_at_.address.offset != 0 || slots_at_.region_ordinal != wire::kProgramRegion) {
     throw Error({.layer = Layer::Driver,
@@ -72,12 +72,12 @@ void CurrentFunction::acquire_again() try { allocator_->acquire_at_open(); } cat
 }
 
 LaunchSite CurrentFunction::launch_site(std::uint32_t stream) const {
-  return {
-      .allocator = *allocator_,
-      .host_memory = host_memory_,
-      .correction_slot = {advanced(slots_at_.address, stream * wire::kMaxCorrectionBytes), slots_at_.region_generation},
-      .mode = mode_,
-      .all_cores = all_cores_};
+  return {.allocator = *allocator_,
+          .scratchpads = *scratchpads_,
+          .host_memory = host_memory_,
+          .correction_slot = {advanced(slots_at_.address, stream * kCorrectionSlotBytes), slots_at_.region_generation},
+          .mode = mode_,
+          .all_cores = all_cores_};
 }
 
 // ---- recovery -------------------------------------------------------------------------------------------------------

@@ -13,15 +13,18 @@
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/current_regions.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
+#include "host_driver/runtime/scratchpads.hpp"
 #include "host_driver/runtime/shared_timelines.hpp"
 
 namespace svp {
 
 class CurrentFunction {
  public:
-  // One slot per stream of the card, so that a stream's slot is found from its number (RFC open question 10: the size
-  // of the reservation is streams × largest correction tensor, 512 KiB).
+  // One slot per stream of the card, so that a stream's slot is found from its number: 512 KiB at the start of segment
+  // 7 (RFC open question 10). A larger correction tensor goes into memory of its stream's that is sized by the metadata
+  // (SlotMemory).
   static constexpr std::uint64_t kCorrectionSlots = wire::kStreamsPerFunction;
+  static constexpr std::uint64_t kCorrectionSlotBytes = 4 * wire::kKiB;
 
   // Acquires the Program region, reserves the slots, and acquires FlexAllocatorOptions::acquire_at_open. Throws what
   // the card or the allocator reports.
@@ -39,6 +42,7 @@ class CurrentFunction {
   std::shared_ptr<Device> device() const;
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
   HostMemory& host_memory() { return host_memory_; }
+  Scratchpads& scratchpads() const { return *scratchpads_; }
   SharedTimelines& shared_timelines() { return shared_timelines_; }
   // For a launch on the card's stream `stream`; during a reservation of its channel.
   LaunchSite launch_site(std::uint32_t stream) const;
@@ -70,6 +74,7 @@ class CurrentFunction {
   HostMemory host_memory_;
   SharedTimelines shared_timelines_;
   std::shared_ptr<FlexAllocator> allocator_;
+  const std::unique_ptr<Scratchpads> scratchpads_ = std::make_unique<Scratchpads>();
   AllocationIndex slots_ = AllocationIndex::Null;
   ResolvedAllocation slots_at_{};
   // Of the device, for launches: changed while no launch is being written.

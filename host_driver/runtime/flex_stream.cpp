@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/flex_stream.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "host_driver/base/timeouts.hpp"
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/active_capture.hpp"
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/host_work.hpp"
@@ -23,8 +25,8 @@ void check_loaded(const Job& job, const FlexAllocator& allocator) {
                           "ExecutionPlan::load() it first");
   }
   if (job.program()->allocator().get() != &allocator) {
-    throw InvalidArgument("job", "kernel " + job.binary()->name() + " is loaded on another device",
-                          "load the plan on this device");
+    throw InvalidArgument("job", "kernel " + job.binary()->name() + " was loaded by another context than the stream's",
+                          "launch it on a stream of the context that loaded it, or load the plan in the stream's");
   }
 }
 
@@ -60,15 +62,23 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 
 namespace {
 
+// Of scratchpads that the job uses.
+unsigned slices_of(const Job& job) {
+  const DeviceProgram* const program = job.device_program().get();
+  return program != nullptr && program->scratchpads_bytes() != 0 ? program->header().slices : 0;
+}
+
 // One launch before it is enqueued: bound first, then reserved, then written.
 class PreparedLaunch {
  public:
-  PreparedLaunch(StreamChannel& channel, FlexAllocator& allocator, const LaunchRequest& request)
+  PreparedLaunch(StreamChannel& channel, FlexAllocator& allocator, Scratchpads& scratchpads,
+                 const LaunchRequest& request)
       : request_(request), allocator_(allocator), reservation_(channel) {
     const Job& job = *request.job;
     if (job.binary() != nullptr) {
       check_loaded(job, allocator);
-      operands_.emplace(allocator, job, request.arguments, request.options.allow_tiled_launch, reservation_.uses);
+      operands_.emplace(allocator, scratchpads, job, request.arguments, request.options.allow_tiled_launch,
+                        reservation_.uses);
       walks_ = operands_->tiling().tiles;
       in_stream_ = job.job_plan().runs_in_stream();
       later_ = in_stream_ || (walks_ > 1 && TileBlocks::can_write(job));
@@ -77,13 +87,17 @@ class PreparedLaunch {
       throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
     }
     reservation_.barrier = request.options.pipeline_barrier;
+    reservation_.scratchpads = slices_of(job) != 0;
     if (in_stream_) channel.expect_host_operations();
   }
 
   void reserve(StreamChannel& channel, std::uint64_t recoveries) {
-    if (uses_more_slots(channel)) {
-      slots_ = channel.slots_for(request_.job->program()->allocator(),
-                                 request_.job->program_correction_metadata().max_bytes);
+    const std::uint64_t bytes = request_.job->program_correction_metadata().max_bytes;
+    const bool too_large = bytes > CurrentFunction::kCorrectionSlotBytes;
+    if (too_large || uses_more_slots(channel)) {
+      // Null: the stream's first slot serves.
+      slots_ = channel.slots_for(request_.job->program()->allocator(), bytes,
+                                 too_large ? SlotMemory::Need::Required : SlotMemory::Need::Optional);
     }
     const WalkSize size = size_of_walk(allocator_, *request_.job);
     if (later_) return channel.reserve_tiles(reservation_, size, walks_, !in_stream_, recoveries);
@@ -107,12 +121,12 @@ class PreparedLaunch {
   StreamChannel::Reservation* reservation() { return &reservation_; }
 
  private:
-  // The next correction DMA can be moved while a computation runs that has no part on core 0, whose hart moves it.
+  // The next correction DMA can be moved while a computation runs on another core than core 0, whose hart moves it.
   bool uses_more_slots(const StreamChannel& channel) const {
     const JobPlan& plan = request_.job->job_plan();
     if (!plan.corrects()) return false;
     const std::uint64_t mask = request_.options.core_mask != 0 ? request_.options.core_mask : plan.compute()->core_mask;
-    return channel.elides_corrections() || (mask != 0 && (mask & 1) == 0);
+    return channel.elides_corrections() || mask > 1 || (mask == 0 && request_.job->worth_all_cores());
   }
 
   [[noreturn]] void refuse_tiles() const {
@@ -171,13 +185,30 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
   const LaunchRequest request{&job, arguments, options};
-  PreparedLaunch launch(channel_, *function_.allocator(), request);
+  PreparedLaunch launch(channel_, *function_.allocator(), function_.scratchpads(), request);
+  clear_scratchpads(slices_of(job), recoveries);
   launch.reserve(channel_, recoveries);
   launch.write(function_.launch_site(channel_.stream()));
   StreamChannel::Reservation* const reservation = launch.reservation();
   const std::uint64_t number = channel_.commit({&reservation, 1});
   note_launched(traced, job, number, 1);
   return number;
+}
+
+// What stood there may be of memory that was freed; a program finds zeros, or what another one has left.
+void FlexStream::clear_scratchpads(unsigned slices, std::uint64_t recoveries) {
+  if (slices == 0) return;
+  const auto dirty = function_.scratchpads().to_clear(slices);
+  if (!dirty) return;
+  const Job fill = Job::fill(dirty->memory, dirty->bytes(), 0, dirty->offset());
+  const LaunchRequest request{&fill, {}, {}};
+  PreparedLaunch launch(channel_, *function_.allocator(), function_.scratchpads(), request);
+  launch.reserve(channel_, recoveries);
+  launch.write(function_.launch_site(channel_.stream()));
+  StreamChannel::Reservation* const reservation = launch.reservation();
+  reservation->scratchpads = true;
+  reservation->clears = dirty;
+  channel_.commit({&reservation, 1});
 }
 
 // Of several launches with one call the trace names the first.
@@ -200,10 +231,14 @@ std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
   const std::uint64_t recoveries = channel_.recoveries();
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
   std::vector<StreamChannel::Reservation*> reservations;
+  unsigned slices = 0;
   for (const LaunchRequest& request : requests) {
-    launches.push_back(std::make_unique<PreparedLaunch>(channel_, *function_.allocator(), request));
+    launches.push_back(
+        std::make_unique<PreparedLaunch>(channel_, *function_.allocator(), function_.scratchpads(), request));
     reservations.push_back(launches.back()->reservation());
+    slices = std::max(slices, slices_of(*request.job));
   }
+  clear_scratchpads(slices, recoveries);
   for (const auto& launch : launches) launch->reserve(channel_, recoveries);
   const LaunchSite site = function_.launch_site(channel_.stream());
   for (const auto& launch : launches) launch->write(site);
@@ -213,8 +248,9 @@ std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
 }
 
 bool FlexStream::recover_if_needed() {
-  if (!channel_.needs_recovery()) return false;
-  recoverer_.recover_stream(channel_);
+  StreamChannel* const channel = channel_.needing_recovery();
+  if (channel == nullptr) return false;
+  recoverer_.recover_stream(*channel);
   return true;
 }
 
@@ -309,6 +345,8 @@ void FlexStream::PipelineBarrier() {
   (void)recover_if_needed();
   channel_.pipeline_barrier();
 }
+
+std::uint64_t FlexStream::launched() const { return channel_.launched(); }
 
 void FlexStream::Reset() {
   function_.require_own_process();

@@ -146,6 +146,9 @@ class FlexStream {
   bool wait_for_launch(std::uint64_t number, Clock::time_point deadline);
   bool launch_ended(std::uint64_t number) const;
 
+  // The number of the last launch; 0: there was none. A reset does not change it.
+  std::uint64_t launched() const;
+
   // Until everything launched before has ended, with what is done on the host afterwards (HostWork). Each wait ends by
   // itself: kernels by the watchdog, the card's death by LOST. Throws the stream's first error, as StreamError, again
   // and again until Reset().
@@ -166,6 +169,8 @@ class FlexStream {
   std::optional<StreamError> error() const;
 
   HostWork& host_work() { return host_work_; }
+  // Whether both are streams of one runtime.
+  bool is_beside(const FlexStream& other) const { return &function_ == &other.function_; }
   // Of the runtime that the stream belongs to.
   const std::shared_ptr<FlexAllocator>& allocator() const;
   const std::shared_ptr<ChannelLink>& link() const;
@@ -183,6 +188,7 @@ class FlexStream {
   bool has_to_wait_for(const std::shared_ptr<Event>& event) const;
   AwaitedPlace awaited_place(const std::shared_ptr<Event>& event);
   void wait_for(const AwaitedPlace& place, std::uint64_t recoveries);
+  void clear_scratchpads(unsigned slices, std::uint64_t recoveries);
   void finish_host_work();
   bool wait(std::uint64_t target, Clock::time_point deadline);
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.

@@ -2,6 +2,8 @@
 #include "host_driver/runtime/host_calls.hpp"
 
 #include <exception>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "host_driver/base/start_thread.hpp"
@@ -15,6 +17,21 @@ namespace {
 
 thread_local const StreamChannel* running_for = nullptr;
 thread_local bool runs_operations = false;
+
+// Of the exception that is being handled.
+HostFailure current_failure() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      return {std::string(": ") + error.what()};
+    } catch (...) {
+      return {", no std::exception"};
+    }
+  } catch (...) {
+    return {};
+  }
+}
 
 }  // namespace
 
@@ -52,12 +69,12 @@ void HostCalls::work() {
     HostCall& call = ready_.pop();
     lock.unlock();
     StreamChannel& channel = *call.channel;
-    std::exception_ptr failure;
+    std::optional<HostFailure> failure;
     running_for = &channel;
     try {
       call.run();
     } catch (...) {
-      failure = std::current_exception();
+      failure = current_failure();
     }
     running_for = nullptr;
     channel.host_call_ended(call, std::move(failure));  // the call is gone afterwards

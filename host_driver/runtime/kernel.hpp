@@ -24,8 +24,8 @@ class DeviceProgram;
 
 // Of one launch. The segment table of a control block has rows for the first wire::kSegments of them; for those behind
 // it the driver keeps a table of its own (operand_table.hpp).
-inline constexpr std::size_t kMaxOperands = 32;
-inline constexpr std::size_t kMaxDimensions = 32;
+inline constexpr std::size_t kMaxOperands = 124;
+inline constexpr std::size_t kMaxDimensions = 124;
 
 struct KernelOperand {
   std::string name;

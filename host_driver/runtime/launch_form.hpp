@@ -20,16 +20,16 @@ namespace svp {
 struct LaunchForm {
   using Strides = std::optional<std::array<std::uint64_t, Shape::kMaxRank>>;
 
-  PerOperand<StickGeometry> geometry;  // as the kernel is given it
-  PerOperand<Shape> shape;             // of the whole operands
+  std::vector<StickGeometry> geometry;  // as the kernel is given it
+  std::vector<Shape> shape;             // of the whole operands
   Tiling tiling;
 
   // What it was made of.
   std::uint64_t kernel_serial = 0;
   bool allow_tiled_launch = false;
   std::vector<Shape> compiled;
-  PerOperand<DeviceType> dtype;
-  PerOperand<Strides> stride;
+  std::vector<DeviceType> dtype;
+  std::vector<Strides> stride;
 
   // `arguments` are as many as the kernel has operands.
   bool fits(const Job& job, std::span<const Argument> arguments, bool tiled_launch_allowed) const;

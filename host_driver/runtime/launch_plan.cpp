@@ -14,8 +14,10 @@ wire::Endpoint host_endpoint(std::uint64_t window_offset) {
       .region_id = 0, .offset = window_offset, .generation = 0, .kind = wire::EndpointKind::HostMemory, .reserved = {}};
 }
 
+std::string name_of_step(std::uint32_t step) { return "job_plan.step[" + std::to_string(step) + "]"; }
+
 [[noreturn]] void refuse_step(std::uint32_t step, const std::string& what, std::string next_step) {
-  const std::string field = "job_plan.step[" + std::to_string(step) + "]";
+  const std::string field = name_of_step(step);
   throw InvalidArgument(field, field + ": " + what, std::move(next_step));
 }
 
@@ -45,7 +47,7 @@ CardEnd end_of(const Walk& walk, AllocationIndex index, std::uint64_t offset, st
   FlexAllocator& allocator = walk.site.allocator;
   // Every tile names the same memory: used once, it stays.
   const auto memory = walk.tile == 0 ? allocator.try_use_chunks(index, walk.uses) : allocator.try_resolve_chunks(index);
-  if (!memory) refuse_step(walk.step, memory.error().message, memory.error().next_step);
+  if (!memory) allocator.refuse(index, name_of_step(walk.step), ": ");
   if (!wire::range_inside(offset, bytes, memory->block_bytes)) {
     refuse_step(walk.step,
                 std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " exceed the allocation of " +

@@ -18,6 +18,7 @@ namespace svp {
 // Where a launch happens.
 struct LaunchSite {
   FlexAllocator& allocator;
+  Scratchpads& scratchpads;
   const HostMemory& host_memory;
   DevicePlace correction_slot;
   wire::AddressMode mode;

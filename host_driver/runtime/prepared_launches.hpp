@@ -130,6 +130,9 @@ class PreparedLaunches {
     std::vector<PreparedBlock> blocks;
     std::shared_ptr<const std::vector<std::unique_ptr<CardBuffer>>> buffers;
     std::shared_ptr<const std::vector<ReplayStep>> steps;
+    unsigned slices = 0;  // of scratchpads that the launches use
+    // What has to end before the first launch: it had memory that they were given.
+    std::vector<AwaitedUse> awaited{};
     // Of the patch that this state is the result of. Until it is done the card works with the state before it.
     enum class Patch : std::uint8_t { Done, UnderWay, Failed };
     std::atomic<Patch> patch{Patch::Done};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/prepared_writer.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/shared_timelines.hpp"
@@ -62,7 +64,7 @@ class LaunchWriter {
         units_(size_.blocks) {
     check_loaded_here(job, site.allocator);
     if (job.binary() != nullptr) {
-      operands_.emplace(site.allocator, job, arguments, options.allow_tiled_launch, uses);
+      operands_.emplace(site.allocator, site.scratchpads, job, arguments, options.allow_tiled_launch, uses);
     } else if (!arguments.empty()) {
       throw InvalidArgument("arguments", "a job of transfers takes no operands", "prepare it without");
     }
@@ -206,6 +208,12 @@ void PreparedWriter::add_launch(const LaunchSite& site, const LaunchRequest& req
   for (PreparedBlock& block : blocks) {
     block.request = state_->held.size();
     state_->blocks.push_back(std::move(block));
+  }
+  const std::vector<AwaitedUse>& awaited = held->uses.awaited();
+  state_->awaited.insert(state_->awaited.end(), awaited.begin(), awaited.end());
+  const DeviceProgram* const program = held->job.device_program().get();
+  if (program != nullptr && program->scratchpads_bytes() != 0) {
+    state_->slices = std::max(state_->slices, program->header().slices);
   }
   state_->held.push_back(std::move(held));
   add_to_calls({first, blocks.size(), request.options.pipeline_barrier});

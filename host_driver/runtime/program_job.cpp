@@ -15,9 +15,10 @@ std::uint64_t sticks_of(std::uint64_t bytes) { return std::max<std::uint64_t>(by
 
 std::vector<std::uint64_t> operand_sticks(const DeviceProgram& program) {
   std::vector<std::uint64_t> sticks{sticks_of(program.bytes().size())};
-  sticks.reserve(program.arguments().size() + 2);
+  sticks.reserve(program.arguments().size() + 3);
   for (const wire::program::Argument& argument : program.arguments()) sticks.push_back(sticks_of(argument.bytes));
   if (program.workspace_bytes() != 0) sticks.push_back(sticks_of(program.workspace_bytes()));
+  if (program.scratchpads_bytes() != 0) sticks.push_back(sticks_of(program.scratchpads_bytes()));
   return sticks;
 }
 

@@ -32,7 +32,7 @@ void add_operand(KernelMetadata& metadata, std::string name, wire::SegmentAccess
   metadata.symbols.push_back({.kind = wire::SymbolKind::Address, .operand = index, .axis = 0, .dimension = 0});
 }
 
-// Symbols 0: the program, 1 … n: its arguments, n + 1: the workspace (shared/device_program.hpp).
+// Symbols 0: the program, 1 … n: its arguments, then the workspace and the scratchpads (shared/device_program.hpp).
 KernelMetadata metadata_of(const DeviceProgram& program) {
   KernelMetadata metadata;
   metadata.name = program.name();
@@ -41,10 +41,11 @@ KernelMetadata metadata_of(const DeviceProgram& program) {
     add_operand(metadata, "argument " + std::to_string(i), access_of(program.arguments()[i]), false);
   }
   if (program.workspace_bytes() != 0) add_operand(metadata, "workspace", wire::kSegmentReadWrite, true);
+  if (program.scratchpads_bytes() != 0) add_operand(metadata, "scratchpads", wire::kSegmentReadWrite, false);
   return metadata;
 }
 
-static_assert(wire::program::kMaxArguments + 2 <= kMaxOperands && kMaxOperands <= kMaxDimensions);
+static_assert(wire::program::kMaxLaunchOperands <= kMaxOperands && kMaxOperands <= kMaxDimensions);
 static_assert(kMaxOperands <= wire::kMaxSymbols);
 
 }  // namespace

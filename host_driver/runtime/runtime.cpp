@@ -38,7 +38,16 @@ Runtime::~Runtime() {
 
 FlexStream& Runtime::stream(unsigned id) {
   function_.require_own_process();
+  if (id >= Scheduler::kLoadingStream) {
+    throw InvalidArgument("stream", "stream " + std::to_string(id) + " does not exist",
+                          "use 0 … " + std::to_string(Scheduler::kLoadingStream - 1));
+  }
   return scheduler_->stream(id, recovery_);
+}
+
+FlexStream& Runtime::loading_stream() {
+  function_.require_own_process();
+  return scheduler_->stream(Scheduler::kLoadingStream, recovery_);
 }
 
 FlexStream& Runtime::next_stream(StreamPriority priority) {

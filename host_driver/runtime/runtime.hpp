@@ -39,6 +39,7 @@ class Runtime {
  public:
   static constexpr unsigned kStreamsPerPool = Scheduler::kStreamsPerPool;
   static constexpr std::uint64_t kCorrectionSlots = CurrentFunction::kCorrectionSlots;
+  static constexpr std::uint64_t kCorrectionSlotBytes = CurrentFunction::kCorrectionSlotBytes;
 
   // Acquires the Program region and reserves the slots. Throws what the card or the allocator reports.
   // `source` opens the device again; without one recover() knows stream and queue resets only.
@@ -67,6 +68,10 @@ class Runtime {
   FlexStream& next_host_stream();
   // A stream by id (0 … 72), opened on the card when first asked for. Throws InvalidArgument, or Error from the card.
   FlexStream& stream(unsigned id);
+
+  // The driver's own, for the programs of Context::load(): it waits for no launch of the caller's. Not among the ids of
+  // stream().
+  FlexStream& loading_stream();
 
   // The stream that this thread has chosen, the default stream until it chooses one.
   FlexStream& current_stream();

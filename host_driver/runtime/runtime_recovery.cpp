@@ -70,14 +70,12 @@ RecoveryReport RuntimeRecovery::escalate_from(ResetLevel from, bool wanted) {
   });
   if (!report) {
     if (has_done_nothing(phase_.get()) && refused_as_busy(report.error())) set_phase(RecoveryPhase::Idle);
-    if (function_.device()->failure()) {
-      for (const auto& open : scheduler_.open_streams()) open->channel.fail_recovery(report.error());
-    }
+    if (function_.device()->failure()) scheduler_.fail_recovery(report.error());
     throw Error(std::move(report.error()));
   }
   report->aborted = ended.aborted;
   report->lost = ended.lost;
-  scheduler_.clear_first_failure();
+  scheduler_.end_recovery();
   set_phase(RecoveryPhase::Idle);
   recoveries_.fetch_add(1, std::memory_order_relaxed);
   return *std::move(report);

@@ -17,7 +17,8 @@ Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, R
              .lost_writes = policy == RecoveryPolicy::Recover ? &lost_writes_ : nullptr,
              .counters = &counters_,
              .host_calls = &host_calls_,
-             .host_operations = &host_operations_},
+             .host_operations = &host_operations_,
+             .scratchpads = &function.scratchpads()},
       staging_(std::make_unique<StagingEngine>(function.host_memory(), staging)) {
   streams_.reserve(kStreams);
 }
@@ -30,10 +31,6 @@ Expected<std::uint32_t> Scheduler::open_on_card(Device& device, unsigned id) {
 }
 
 FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
-  if (id >= kStreams) {
-    throw InvalidArgument("stream", "stream " + std::to_string(id) + " does not exist",
-                          "use 0 … " + std::to_string(kStreams - 1));
-  }
   // Also during a recovery, which holds the lock throughout.
   if (OpenStream* ready = by_id_[id].load(std::memory_order_acquire)) return ready->stream;
   const auto held = hold();
@@ -41,6 +38,8 @@ FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
   const auto on_card = open_on_card(*function_.device(), id);
   if (!on_card) throw Error(on_card.error());
   streams_.push_back(std::make_unique<OpenStream>(id, function_, recoverer, *staging_, host_work_, *on_card, rules_));
+  // Before it is found without the lock: nobody launches on it meanwhile.
+  if (failed_recovery_) streams_.back()->channel.fail_recovery(*failed_recovery_);
   by_id_[id].store(streams_.back().get(), std::memory_order_release);
   return streams_.back()->stream;
 }
@@ -77,6 +76,16 @@ void Scheduler::end_everything() {
   host_operations_.finish();
   staging_->drop_drains();
   for (const auto& open : streams_) open->channel.end_at_close();
+}
+
+void Scheduler::fail_recovery(const ErrorInfo& why) {
+  failed_recovery_ = why;
+  for (const auto& open : streams_) open->channel.fail_recovery(why);
+}
+
+void Scheduler::end_recovery() {
+  failed_recovery_.reset();
+  first_failure_.clear();
 }
 
 void Scheduler::move_memory() {

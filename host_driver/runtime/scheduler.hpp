@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,7 +37,9 @@ class Scheduler {
   static constexpr unsigned kStreamsPerPool = 32;
   static constexpr unsigned kFirstHostStream = 2 * kStreamsPerPool + 1;
   static constexpr unsigned kHostStreams = 8;
-  static constexpr unsigned kStreams = kFirstHostStream + kHostStreams;
+  // What sends programs to the card (Runtime::loading_stream()): no user's.
+  static constexpr unsigned kLoadingStream = kFirstHostStream + kHostStreams;
+  static constexpr unsigned kStreams = kLoadingStream + 1;
 
   struct OpenStream {
     OpenStream(unsigned given_id, CurrentFunction& function, StreamRecoverer& recoverer, StagingEngine& staging,
@@ -57,8 +60,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A stream by id, opened on the card when first asked for. Thread-safe. Throws InvalidArgument, or Error from the
-  // card.
+  // A stream by id (below kStreams), opened on the card when first asked for. Thread-safe. Throws Error from the card.
   FlexStream& stream(unsigned id, StreamRecoverer& recoverer);
   // Those that were asked for, by id.
   std::vector<FlexStream*> opened() const;
@@ -85,8 +87,10 @@ class Scheduler {
   // Host memory is another block now. All channels are being recovered and have no chunk. Throws OutOfMemory; nothing
   // changed then.
   void move_memory();
-  // RecoveryPolicy::FailFast: streams are stopped no more.
-  void clear_first_failure() { first_failure_.clear(); }
+  // A recovery has left no device: all streams refuse work with this error, those that are opened later, too.
+  void fail_recovery(const ErrorInfo& why);
+  // A recovery has succeeded: RecoveryPolicy::FailFast stops streams no more, and streams that are opened are usable.
+  void end_recovery();
 
   // The function's memory is new.
   void forget_lost_writes() { lost_writes_.clear(); }
@@ -102,6 +106,7 @@ class Scheduler {
   const ChannelRules rules_;
   std::unique_ptr<StagingEngine> staging_;
   std::mutex mutex_;
+  std::optional<ErrorInfo> failed_recovery_;                // the last recovery, when it left no device
   std::vector<std::unique_ptr<OpenStream>> streams_;        // in the order in which they were opened
   std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
   std::array<std::atomic<unsigned>, 2> next_{};             // of a pool

@@ -149,13 +149,17 @@ std::uint64_t StreamChannel::commit(std::span<Reservation* const> reservations) 
   return launched_;
 }
 
+// Throws std::bad_alloc only before anything has changed.
 void StreamChannel::enqueue(Reservation& reservation) {
+  take_place(reservation);
   LaunchState* launch = std::exchange(reservation.launch, nullptr);
   if (--writing_ == 0) quiet_.notify_all();
   launch->number = ++launched_;
   launch->left = launch->total = reservation.count;
   launch->outcome = Outcome::Ok;
+  clock_.launched.store(launched_, std::memory_order_release);
   launch->uses.swap(reservation.uses);
+  launch->uses.place_taken();
   launch->barrier = reservation.barrier;
   if (reservation.count != 0 && std::exchange(barrier_next_, false)) launch->barrier = true;
   launches_.push(launch);
@@ -166,6 +170,17 @@ void StreamChannel::enqueue(Reservation& reservation) {
   // Behind what is kept already, and sent with it.
   (keeps_launches() ? launch->kept : pending_).append(reservation.units);
   if (launch->left == 0) retire_launches();
+}
+
+void StreamChannel::take_place(Reservation& reservation) {
+  LaunchState& launch = *reservation.launch;
+  const std::vector<AwaitedUse>& awaited = reservation.uses.awaited();
+  launch.after.insert(launch.after.end(), awaited.begin(), awaited.end());
+  if (!reservation.scratchpads) return;
+  rules_.scratchpads->enter(clock_, launched_ + 1, launch.after);
+  if (!reservation.clears) return;
+  rules_.scratchpads->claim(*reservation.clears, *reservation.units.head);
+  launch.clears = reservation.clears;
 }
 
 void StreamChannel::pipeline_barrier() {
@@ -199,6 +214,25 @@ bool StreamChannel::send_next() {
     case Unit::Kind::HostCall: start_host_call(); return false;
     default: return may_be_sent(head) && submit_from(pending_);
   }
+}
+
+// The other streams' launches have ended, or this one is told when one has.
+bool StreamChannel::comes_next(const Unit& unit) {
+  std::vector<AwaitedUse>& after = unit.launch->after;
+  const auto forget_ended = [&] {
+    std::erase_if(after, [](const AwaitedUse& use) { return use.ended(); });
+    held_back_for_.store(after.empty() ? nullptr : after.front().stream->stream, std::memory_order_release);
+    return after.empty();
+  };
+  if (forget_ended()) return true;
+  rules_.scratchpads->hold_back(*this);
+  return forget_ended();
+}
+
+StreamChannel* StreamChannel::needing_recovery() {
+  if (needs_recovery()) return this;
+  StreamChannel* const other = held_back_for_.load(std::memory_order_acquire);
+  return other != nullptr && other->needs_recovery() ? other : nullptr;
 }
 
 namespace {
@@ -271,13 +305,13 @@ void StreamChannel::forget_unsent(const LinkedList<Unit>& list, std::size_t bloc
 }
 
 std::shared_ptr<const SlotMemory> StreamChannel::slots_for(const std::shared_ptr<FlexAllocator>& allocator,
-                                                           std::uint64_t bytes) {
+                                                           std::uint64_t bytes, SlotMemory::Need need) {
   const auto fits = [&] { return slots_.memory() != nullptr && slots_.memory()->slot_bytes() >= bytes; };
   {
     const std::lock_guard guard(mutex_);
     if (fits()) return slots_.memory();
   }
-  auto memory = SlotMemory::allocate(allocator, bytes);
+  auto memory = SlotMemory::allocate(allocator, bytes, need);
   if (memory == nullptr) return nullptr;
   std::shared_ptr<const SlotMemory> before;  // let go of without the lock
   const std::lock_guard guard(mutex_);

@@ -20,7 +20,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,6 +32,7 @@
 #include "host_driver/runtime/host_calls.hpp"
 #include "host_driver/runtime/lost_writes.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
+#include "host_driver/runtime/scratchpads.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 #include "host_driver/runtime/stream_states.hpp"
 #include "host_driver/runtime/transfer_counters.hpp"
@@ -57,6 +57,7 @@ struct ChannelRules {
   TransferCounters* counters = nullptr;   // never null; outlives the channel
   HostCalls* host_calls = nullptr;        // likewise; functions of the program
   HostCalls* host_operations = nullptr;   // likewise
+  Scratchpads* scratchpads = nullptr;     // likewise
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
@@ -66,16 +67,18 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // Records taken for one launch; those that are not committed go back.
   class Reservation {
    public:
-    explicit Reservation(StreamChannel& channel) : channel_(channel) {}
+    explicit Reservation(StreamChannel& channel) : channel_(channel) { uses.order_by(channel.clock_); }
     ~Reservation();
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
 
     LinkedList<Unit> units;
     LaunchState* launch = nullptr;
-    AllocationUses uses{};    // what the launch works on
-    std::uint64_t count = 0;  // of what ends: the units, or all blocks of a launch whose tiles are written later
-    bool barrier = false;     // LaunchOptions::pipeline_barrier
+    AllocationUses uses{};     // what the launch works on
+    std::uint64_t count = 0;   // of what ends: the units, or all blocks of a launch whose tiles are written later
+    bool barrier = false;      // LaunchOptions::pipeline_barrier
+    bool scratchpads = false;  // it uses them: it has a place among the launches that do
+    std::optional<ClearedSlices> clears{};  // its one block is a Fill of these
 
    private:
     StreamChannel& channel_;
@@ -119,9 +122,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // The number of its function in a trace.
   std::uint32_t trace_card() const;
 
-  // Slots for correction tensors of up to `bytes`, for launches that overlap or leave out their DMA. Null: there is no
-  // memory for them, and the launch uses the stream's first slot.
-  std::shared_ptr<const SlotMemory> slots_for(const std::shared_ptr<FlexAllocator>& allocator, std::uint64_t bytes);
+  // Slots for correction tensors of up to `bytes`, for launches that overlap or leave out their DMA, or whose tensor is
+  // larger than the stream's first slot. When there is no memory for them: as SlotMemory::allocate.
+  std::shared_ptr<const SlotMemory> slots_for(const std::shared_ptr<FlexAllocator>& allocator, std::uint64_t bytes,
+                                              SlotMemory::Need need);
   bool elides_corrections() const { return rules_.elide_corrections; }
 
   // The next launch begins when everything before it has ended. Throws as reserve().
@@ -134,7 +138,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // An event that this stream waits for has been sent or has ended.
   void awaited_event_came() noexcept;
   // On the thread that ran it; a call of a function is gone when it returns.
-  void host_call_ended(HostCall& call, std::exception_ptr why) noexcept;
+  void host_call_ended(HostCall& call, std::optional<HostFailure> why) noexcept;
 
   // Memory that was released is kept until all that has been launched has ended; not at all when that is so already.
   void keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept;
@@ -142,9 +146,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   const std::shared_ptr<ChannelLink>& link() const { return link_; }
 
   std::uint64_t launched() const;
-  std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
+  std::uint64_t ended() const { return clock_.ended.load(std::memory_order_acquire); }
   std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_acquire); }
-  // Waits for the launches up to `number`, or until needs_recovery(). False: the deadline passed. Throws Error when
+  // Waits for the launches up to `number`, or until needing_recovery(). False: the deadline passed. Throws Error when
   // called from inside a sink.
   bool wait(std::uint64_t number, TimePoint deadline);
   void poll();
@@ -165,6 +169,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to repair
   // it.
   bool needs_recovery() const { return is_recovery_due(condition_.get(std::memory_order_acquire)); }
+  // This stream, or the one that its next launch is held back for; null: neither needs recovery.
+  StreamChannel* needing_recovery();
   bool poisoned() const;
   bool device_gone() const;  // a reset of the stream does not help
   // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
@@ -238,6 +244,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void begin_reservation(Reservation& reservation, std::uint64_t recoveries);
   Unit* take_unit();
   void enqueue(Reservation& reservation);
+  void take_place(Reservation& reservation);
   void write_calls(Reservation& reservation, std::shared_ptr<PreparedLaunches::State> state, const CallsStep& calls);
   void write_piece(Reservation& reservation, const std::shared_ptr<PreparedLaunches::State>& state,
                    const ReplayPiece& piece);
@@ -282,17 +289,20 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   static bool recycle(Unit& unit);
   void start_staged(Unit& unit);
   void start_host_call();
-  void fail_host_call(Unit& unit, const std::exception_ptr& why);
-  void note_host_failure(const Unit& unit, const char* job, const std::exception_ptr& why);
+  void fail_host_call(Unit& unit, const HostFailure& why);
+  void note_host_failure(const Unit& unit, const char* job, const HostFailure& why);
   void start_host_operation();
-  void host_operation_ended(HostCall& call, std::exception_ptr why) noexcept;
+  void host_operation_ended(HostCall& call, std::optional<HostFailure> why) noexcept;
   void put_back(HostCall& call, bool written);
   void fail_host_operation();
   void end_failed_tile(Unit& tiles);
   void end_operation_of_before(HostCall& call);
   // Blocks with the card, or a HostOperation on its thread.
   bool is_under_way() const { return !in_flight_.empty() || on_host_ == OnHost::Operation; }
-  bool may_begin(const Unit& unit) const { return !unit.launch->barrier || launches_.head == unit.launch; }
+  bool may_begin(const Unit& unit) {
+    return (!unit.launch->barrier || launches_.head == unit.launch) && (unit.launch->after.empty() || comes_next(unit));
+  }
+  bool comes_next(const Unit& unit);
   void request_chunks(const StagedTransfer& transfer);
   // After something that stopped the stream and did nothing to the device: as if it had not been.
   void go_on();
@@ -301,6 +311,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void end_unit(Unit& unit, const wire::Completion& completion);
   void count_direct(const Unit& unit, const wire::Completion& completion) const;
   void retire_launches();
+  void end_place(LaunchState& launch);
   void trace_block(const Unit& unit, const wire::Completion& completion) const;
   static StreamFailure describe(const Unit& unit, const wire::Completion& completion);
   void note_failure(const Unit& unit, const wire::Completion& completion);
@@ -343,7 +354,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint64_t signals_ = 0;       // the last event's value on the timeline; never used twice, whatever is reset
   LinkedList<Event> signals_told_;  // whose waiters have still to be told
   std::atomic<bool> any_told_{false};
-  std::uint64_t resets_ = 0;  // of the stream, of any kind
+  std::atomic<bool> place_ended_{false};                // a launch that uses scratchpads: others may wait for it
+  std::atomic<StreamChannel*> held_back_for_{nullptr};  // what the next launch waits for
+  std::uint64_t resets_ = 0;                            // of the stream, of any kind
   // What of this stream runs on the host. Nothing is sent meanwhile.
   enum class OnHost : std::uint8_t { Nothing, Function, Operation };
   OnHost on_host_ = OnHost::Nothing;
@@ -368,7 +381,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Ended ended_by_recovery_{};
   std::condition_variable quiet_;  // for waits that the device can not serve any more
 
-  std::atomic<std::uint64_t> ended_{0};  // launches up to this number have ended
+  UseClock clock_{.stream = this};  // launches up to clock_.ended have ended
   std::atomic<std::uint64_t> recoveries_{0};
   AtomicStateMachine<StreamCondition> condition_;  // changed with mutex_ held
 };

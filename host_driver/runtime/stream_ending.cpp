@@ -319,10 +319,21 @@ void StreamChannel::retire_launches() {
     launch->recorded.let_go();
     ended_launches_.push(launch);
     any_ended_.store(true, std::memory_order_relaxed);
-    ended_.store(number, std::memory_order_release);
+    clock_.ended.store(number, std::memory_order_release);
+    end_place(*launch);
   }
   const bool host_call_next = !pending_.empty() && pending_.head->kind == Unit::Kind::HostCall;
   if (host_call_next && ready_.empty() && on_host_ == OnHost::Nothing && !stopped()) start_host_call();
+}
+
+void StreamChannel::end_place(LaunchState& launch) {
+  if (launch.clears && launch.outcome != Outcome::Ok) rules_.scratchpads->not_cleared(*launch.clears);
+  launch.clears.reset();
+  launch.after.clear();
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // with Scratchpads::hold_back(): one of the two sees the other
+  if (rules_.scratchpads != nullptr && rules_.scratchpads->anyone_waits()) {
+    place_ended_.store(true, std::memory_order_release);
+  }
 }
 
 void StreamChannel::keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/kernel.hpp"
+#include "shared/device_program_opcodes.hpp"
 #include "shared/kernel_abi.hpp"
 
 namespace svp {
@@ -58,10 +60,19 @@ std::string operand_name(const Kernel* kernel, unsigned index) {
   return index < operands.size() ? operands[index].name : "partial results";
 }
 
-// What the engine refused of the device program that the kernel is of; empty: the status is no refusal.
-std::string refusal_of(const Kernel& kernel, std::uint64_t status) {
-  if (kernel.program() == nullptr || !wire::program::is_refusal(status)) return {};
-  return kernel.program()->describe(wire::program::from_status(status));
+// What the engine refused of the device program that the kernel is of: of the program, or an index, which it sees only
+// when it uses it. That is the caller's, not the compiler's.
+void note_refusal(const Kernel& kernel, std::uint64_t status, StreamFailure& failure) {
+  if (kernel.program() == nullptr || !wire::program::is_refusal(status)) return;
+  const DeviceProgram& program = *kernel.program();
+  const wire::program::Refusal refusal = wire::program::from_status(status);
+  if (refusal.where != wire::program::Where::Index) {
+    failure.refusal = program.describe(refusal);
+    return;
+  }
+  failure.refusal = program.describe_index(refusal);
+  failure.of_index = true;
+  failure.rows = program.rows_of(refusal.operation, refusal.operand);
 }
 
 // Visits the operands' places and what else stands in the block, until `visit` returns true.
@@ -108,7 +119,8 @@ std::string attribute(const LaunchedBlock& of, const Hit& hit) {
                     : std::to_string(hit.behind) + " bytes behind operand " + name;
 }
 
-// Operand 0 of a program's launch is the program, then come its arguments, then the workspace (program_kernel.cpp).
+// Operand 0 of a program's launch is the program, then come its arguments, the workspace, the scratchpads
+// (program_kernel.cpp).
 std::optional<std::uint8_t> operand_of_program(const DeviceProgram& program, std::uint32_t operation, const Hit& hit,
                                                wire::FaultAccess access) {
   using wire::program::Base;
@@ -120,7 +132,7 @@ std::optional<std::uint8_t> operand_of_program(const DeviceProgram& program, std
   } else if (hit.operand <= program.arguments().size()) {
     place.argument = static_cast<std::uint8_t>(hit.operand - 1);
   } else {
-    place = program.place_in_workspace(hit.offset);
+    place = program.place_behind_arguments(hit.operand - 1 - program.arguments().size(), hit.offset);
   }
   return program.operand_at(operation, place, access == wire::FaultAccess::Store);
 }
@@ -139,6 +151,10 @@ Layer layer_of(const StreamFailure& f) {
   if (f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate) return Layer::Emulator;
   const bool ran = f.outcome == wire::Outcome::Fault || f.outcome == wire::Outcome::Timeout;
   return f.opcode == wire::Opcode::Compute && ran ? Layer::Core : Layer::Firmware;
+}
+
+std::string indices_to_give(const StreamFailure& f) {
+  return f.rows == 0 ? "give a table that has rows" : "give indices from 0 to " + std::to_string(f.rows - 1);
 }
 
 std::string next_step(const StreamFailure& f) {
@@ -166,6 +182,7 @@ std::string next_step(const StreamFailure& f) {
       if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
       if (f.status == wire::Status::EventDeadlock)
         return "record events before they are waited for, then reset the streams";
+      if (f.of_index) return indices_to_give(f) + ", then reset the stream";
       if (!f.refusal.empty()) {
         return "load the plan again (its bytes on the card may be damaged), or take the engine of this version; then "
                "reset the stream";
@@ -220,11 +237,14 @@ std::string fault_text(const StreamFailure& f) {
                 : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + offset_text(f.fault.offset);
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
-  if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
+  // A refusal is the engine's way to end: its instruction says nothing.
+  if (!f.symbol.empty() && f.refusal.empty()) {
+    text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
+  }
   text += waiting_text(f.fault);
   if (!f.operation.empty()) text += ", in " + f.operation;
   if (f.status == wire::Status::KernelStatus && !f.refusal.empty()) {
-    text += ": the engine refused " + f.refusal;
+    text += (f.of_index ? ": " : ": the engine refused ") + f.refusal;
   } else if (f.status == wire::Status::KernelStatus) {
     // Any 64 bits of the kernel's choice, an address perhaps; statuses are small by convention (kernels/sdk.hpp).
     text += f.fault.argument < kSplitOffset ? ", status " + hex(f.fault.argument) : ", with a status above 28 bits";
@@ -261,7 +281,7 @@ StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& 
     if (hit) failure.operand = attribute(of, *hit);
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
     if (kernel != nullptr && completion.status == wire::Status::KernelStatus) {
-      failure.refusal = refusal_of(*kernel, completion.fault.argument);
+      note_refusal(*kernel, completion.fault.argument, failure);
     } else if (kernel != nullptr) {
       failure.operation = operation_of(*kernel, completion.fault, hit);
     }
@@ -284,6 +304,16 @@ ErrorInfo explain(const StreamFailure& f) {
           .next_step = next_step(f),
           .message = std::move(message),
           .status = f.status};
+}
+
+ErrorInfo explain_of_one_launch(const StreamFailure& f, std::uint64_t behind) {
+  ErrorInfo info = explain(f);
+  info.next_step = indices_to_give(f) + " and launch again: the stream goes on";
+  if (behind != 0) {
+    info.message += "; " + std::to_string(behind) + (behind == 1 ? " launch" : " launches") +
+                    " behind it on this stream " + (behind == 1 ? "was" : "were") + " not executed";
+  }
+  return info;
 }
 
 spyre::StreamFailure StreamError::for_programs(const StreamFailure& failure) {

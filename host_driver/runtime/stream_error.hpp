@@ -30,6 +30,8 @@ struct StreamFailure {
   std::string symbol;        // of a fault: function+offset
   std::string operation;     // of a device program, at which a fault or the watchdog ended it, and the operand it hit
   std::string refusal;       // of a device program that the engine refused: operation, operand and field
+  bool of_index = false;     // it refused an index: a value of the launch's own, which nothing else suffers from
+  std::uint64_t rows = 0;    // of_index: how many there are to name
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };
 
@@ -62,5 +64,7 @@ StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& 
 // The same without texts, which need memory.
 StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept;
 ErrorInfo explain(const StreamFailure& failure);
+// The same of a failure of_index, for whoever has reset the stream: how many launches behind it that has ended.
+ErrorInfo explain_of_one_launch(const StreamFailure& failure, std::uint64_t behind);
 
 }  // namespace svp

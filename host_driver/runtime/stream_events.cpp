@@ -156,6 +156,7 @@ void StreamChannel::note_with_card(Event& event) {
 }
 
 void StreamChannel::tell_waiters() noexcept {
+  if (place_ended_.load(std::memory_order_acquire) && place_ended_.exchange(false)) rules_.scratchpads->wake();
   if (!any_told_.load(std::memory_order_acquire)) return;
   LinkedList<Event> told;
   {

@@ -2,8 +2,8 @@
 // What of a stream runs on the host. Functions: each begins when everything launched before it has ended well, and what
 // stands behind it is sent when it has returned. HostOperations in the stream: each begins when everything before it
 // has been sent.
-#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -66,16 +66,6 @@ void StreamChannel::start_host_call() {
 
 namespace {
 
-std::string text_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return std::string(": ") + error.what();
-  } catch (...) {
-    return ", no std::exception";
-  }
-}
-
 // What has thrown.
 std::string text_of(const Unit& unit) {
   const std::string of = " of launch " + std::to_string(unit.launch->number);
@@ -86,7 +76,7 @@ std::string text_of(const Unit& unit) {
 }  // namespace
 
 // The stream's first error.
-void StreamChannel::note_host_failure(const Unit& unit, const char* job, const std::exception_ptr& why) {
+void StreamChannel::note_host_failure(const Unit& unit, const char* job, const HostFailure& why) {
   failure_.emplace();
   failure_->stream = stream();
   failure_->launch = unit.launch->number;
@@ -100,14 +90,14 @@ void StreamChannel::note_host_failure(const Unit& unit, const char* job, const s
                             .outcome = Outcome::Fault,
                             .recoverable = true,
                             .next_step = "repair the function, then reset the stream",
-                            .message = text_of(unit) + " threw" + text_of(why)};
+                            .message = text_of(unit) + " threw" + why.text};
   } catch (const std::bad_alloc&) {
     card_error_.reset();
   }
   record_failure(card_error_ ? &*card_error_ : nullptr);
 }
 
-void StreamChannel::fail_host_call(Unit& unit, const std::exception_ptr& why) {
+void StreamChannel::fail_host_call(Unit& unit, const HostFailure& why) {
   const bool usable = !failure_ && activity_.get() == StreamActivity::Open;
   if (usable && resets_ == resets_before_call_) note_host_failure(unit, "host function", why);
   end_unit(unit, ending(Outcome::Fault, Status::None));
@@ -118,7 +108,7 @@ void StreamChannel::fail_host_operation() {
   Unit& tiles = *pending_.head;
   LaunchState& launch = *tiles.launch;
   tiles.step = 0;
-  note_host_failure(tiles, launch.kernel->name().c_str(), launch.host_failure);
+  note_host_failure(tiles, launch.kernel->name().c_str(), *launch.host_failure);
   if (launch.tiles->blocks_left() == launch.tiles->blocks_per_tile()) {
     pending_.pop();
     end_unit(tiles, ending(Outcome::Fault, Status::None));
@@ -150,7 +140,7 @@ void StreamChannel::end_operation_of_before(HostCall& call) {
 
 // ---- on the function's thread
 
-void StreamChannel::host_call_ended(HostCall& call, std::exception_ptr why) noexcept {
+void StreamChannel::host_call_ended(HostCall& call, std::optional<HostFailure> why) noexcept {
   if (call.tiles != nullptr) return host_operation_ended(call, std::move(why));
   std::shared_ptr<Device> device;
   {
@@ -158,11 +148,10 @@ void StreamChannel::host_call_ended(HostCall& call, std::exception_ptr why) noex
     device = device_;
     const DriverCall marked = device_->driver_call();
     on_host_ = OnHost::Nothing;
-    if (why == nullptr) {
-      end_unit(*call.unit, ending(Outcome::Ok, Status::None));
+    if (why) {
+      fail_host_call(*call.unit, *why);
     } else {
-      fail_host_call(*call.unit, why);
-      why = nullptr;  // the program's exception, and what it holds
+      end_unit(*call.unit, ending(Outcome::Ok, Status::None));
     }
     if (failure_ && in_flight_.empty()) {
       drop_waiting();
@@ -174,22 +163,21 @@ void StreamChannel::host_call_ended(HostCall& call, std::exception_ptr why) noex
   device->wake_waiters();
 }
 
-void StreamChannel::host_operation_ended(HostCall& call, std::exception_ptr why) noexcept {
+void StreamChannel::host_operation_ended(HostCall& call, std::optional<HostFailure> why) noexcept {
   std::shared_ptr<Device> device;
-  std::shared_ptr<TileBlocks> tiles;  // the program's function is let go of with no lock held
+  call.tiles.reset();  // the launch has them: it lets go of the program's function, and who waits for it waits for that
   {
     const Locked lock(*this);
     device = device_;
     const DriverCall marked = device_->driver_call();
     on_host_ = OnHost::Nothing;
-    tiles = std::move(call.tiles);
     LaunchState& launch = *call.unit->launch;
     const bool was_reset = resets_ != resets_before_call_;
-    if (why != nullptr) launch.host_failure = std::move(why);
+    if (why) launch.host_failure = std::move(why);
     if (was_reset) {
       end_operation_of_before(call);
     } else {
-      put_back(call, launch.host_failure == nullptr);
+      put_back(call, !launch.host_failure);
     }
     // What stopped the stream meanwhile has left this to us.
     if (in_flight_.empty() && (failure_ || activity_.get() == StreamActivity::Recovering)) {

@@ -72,11 +72,14 @@ std::uint64_t FlexStream::Patch(PreparedLaunches& prepared, std::size_t launch, 
   held->operands =
       write_prepared(function_.launch_site(channel_.stream()), held->job, arguments, options, held->uses, blocks);
   auto state = std::make_shared<PreparedLaunches::State>();
+  state->awaited = before->awaited;
+  state->awaited.insert(state->awaited.end(), held->uses.awaited().begin(), held->uses.awaited().end());
   state->held = before->held;
   state->held[launch] = std::move(held);
   state->blocks = before->blocks;
   state->buffers = before->buffers;
   state->steps = before->steps;
+  state->slices = before->slices;
   state->before = before;
   state->patch.store(PreparedLaunches::State::Patch::UnderWay, std::memory_order_relaxed);
   std::vector<const PreparedBlock*> changed;

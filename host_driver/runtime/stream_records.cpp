@@ -34,9 +34,8 @@ void StreamRecords::add(const FlexStream& stream, const std::shared_ptr<FlexAllo
   const auto& link = stream.link();
   const std::scoped_lock lock(mutex_);
   if (std::ranges::any_of(records_, [&](const Record& record) { return record.stream == link; })) return;
-  (void)allocator->resolve_chunks(index);
   auto use = std::make_unique<RecordedUse>();
-  value_or_throw(allocator->try_use_chunks(index, use->uses));
+  if (!allocator->try_use_chunks(index, use->uses)) allocator->refuse(index, "memory", ": ");
   records_.push_back({link, std::move(use)});
 }
 

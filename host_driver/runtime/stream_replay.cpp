@@ -2,6 +2,7 @@
 // Launching what was prepared.
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -86,6 +87,7 @@ std::uint64_t FlexStream::Launch(const PreparedLaunches& prepared, std::span<con
         std::to_string(slots.size()) + " events are given for " + std::to_string(prepared.slots()) + " wait slots",
         "give one event for each WaitSlot() of the capture");
   }
+  clear_scratchpads(state->slices, recoveries);
   std::uint64_t number = 0;
   if (state->is_one_call()) {
     number = channel_.launch_prepared(std::move(state), recoveries);
@@ -144,6 +146,9 @@ void StreamChannel::write_calls(Reservation& reservation, std::shared_ptr<Prepar
   launch.kernel = nullptr;
   reservation.count = calls.count;
   reservation.barrier = calls.barrier;
+  reservation.scratchpads = state->slices != 0;
+  std::ranges::copy_if(state->awaited, std::back_inserter(launch.after),
+                       [this](const AwaitedUse& use) { return use.stream != &clock_ && !use.ended(); });
   for (std::size_t i = calls.first; i < calls.first + calls.count; ++i) {
     const CardBuffer& buffer = *(*state->buffers)[i];
     Unit* const unit = take_unit();

@@ -31,7 +31,7 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
                  .next_step = "wait on another thread, or for another stream",
                  .message = "a host function tried to wait for its own stream"});
   }
-  switch (device->wait_until([&] { return ended() >= number || needs_recovery(); }, deadline)) {
+  switch (device->wait_until([&] { return ended() >= number || needing_recovery() != nullptr; }, deadline)) {
     case WaitStatus::Done: return true;
     case WaitStatus::TimedOut: return false;
     case WaitStatus::Refused:
@@ -52,7 +52,7 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
                    .message = "the card is gone"};
     note_card_gone(device->failure().value_or(std::move(gone)));
   }
-  return quiet_.wait_for(lock, kCopiesAfterDeath, [&] { return ended() >= number || needs_recovery(); });
+  return quiet_.wait_for(lock, kCopiesAfterDeath, [&] { return ended() >= number || needing_recovery() != nullptr; });
 }
 
 void StreamChannel::poll() {

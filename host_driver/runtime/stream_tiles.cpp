@@ -50,7 +50,7 @@ bool can_write_a_tile(const LaunchState& launch) {
 void StreamChannel::start_host_operation() {
   Unit& tiles = *pending_.head;
   LaunchState& launch = *tiles.launch;
-  if (launch.host_failure != nullptr) {
+  if (launch.host_failure) {
     if (in_flight_.empty()) fail_host_operation();
     return;
   }

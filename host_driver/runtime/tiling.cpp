@@ -63,6 +63,7 @@ class TilePlanner {
 
   bool is_exact() const;
   void check_ranks() const;
+  void require_exact() const;
   void measure();
   void check_agreement(const Place& place);
   void check_extent(const Place& place) const;
@@ -131,6 +132,30 @@ void TilePlanner::check_ranks() const {
                       operand + " has shape " + to_string(shape) + ", compiled " + to_string(tiles_[i]),
                       "give a tensor of the compiled rank");
   }
+}
+
+// A strict launch: the compiled shapes, and elements where a tensor of the compiled shape has them.
+void TilePlanner::require_exact() const {
+  const auto refuse = [](const Place& place, const std::string& what) {
+    throw TiledLaunchNotAllowed(place.name(), place.name() + ": " + what,
+                                "give a tensor of the compiled shape (Context::contiguous() of a view), allow tiled "
+                                "launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for this shape");
+  };
+  for_each_axis([&](const Place& place) {
+    if (actual(place) == compiled(place)) return;
+    refuse(place, "the tensor has " + std::to_string(actual(place)) + ", the kernel is compiled for " +
+                      std::to_string(compiled(place)) + ", and tiled launch is not allowed");
+  });
+  for_each_axis([&](const Place& place) {
+    if (!arguments_[place.operand].stride) return;
+    const StickGeometry dense = StickGeometry::of(tiles_[place.operand], per_stick(place));
+    const bool steps = compiled(place) > (place.is_stick() ? per_stick(place) : 1);
+    const std::uint64_t given = geometry_[place.operand].stride[place.axis];
+    const std::uint64_t wanted = dense.stride[place.axis];
+    if (!steps || given == wanted) return;
+    refuse(place, "the tensor is a view in steps of " + std::to_string(given) + " bytes, the kernel is compiled for " +
+                      std::to_string(wanted) + ", and tiled launch is not allowed");
+  });
 }
 
 // The extents of the launch are the largest ones that an operand has.
@@ -257,7 +282,7 @@ void TilePlanner::add_dimension(std::uint32_t dimension, bool reduced) {
   const std::int64_t tile = tiling_.extent[dimension];
   const std::int64_t count = (whole_[dimension] - 1) / tile + 1;
   const bool too_many = __builtin_mul_overflow(tiling_.tiles, count, &tiling_.tiles);
-  TiledDimension& tiled = tiling_.nest.push_back({});
+  TiledDimension& tiled = tiling_.nest.emplace_back();
   tiled.step.resize(kernel_.operands.size());
   tiled.dimension = dimension;
   tiled.reduced = reduced;
@@ -279,18 +304,13 @@ void TilePlanner::add_dimension(std::uint32_t dimension, bool reduced) {
 
 Tiling TilePlanner::plan(bool allow_tiled_launch) {
   check_ranks();
+  if (!allow_tiled_launch) require_exact();
   measure();
   if (is_exact()) return tiling_;
   for_each_axis([&](const Place& place) { check_agreement(place); });
   for_each_axis([&](const Place& place) { check_extent(place); });
   for_each_axis([&](const Place& place) {
     if (whole(place) <= compiled(place) || actual(place) != whole(place)) return;
-    if (!allow_tiled_launch) {
-      throw TiledLaunchNotAllowed(place.name(),
-                                  place.name() + ": " + extents(actual(place), compiled(place)) +
-                                      " exceeds the compiled tile, and tiled launch is not allowed",
-                                  "allow tiled launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for the full shape");
-    }
     check_outputs(place);
   });
   for (const bool reduced : {false, true}) {
@@ -308,7 +328,8 @@ Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, s
 }
 
 Tile tile_at(const Tiling& tiling, std::uint32_t number) {
-  Tile tile{.number = number, .offset = {}, .extent = tiling.extent};
+  Tile tile{.number = number, .offset = {}, .extent = {}};
+  for (const std::int64_t extent : tiling.extent) tile.extent.push_back(extent);
   tile.offset.resize(tiling.broadcast.size());
   for (std::size_t i = tiling.nest.size(); i-- > 0;) {
     const TiledDimension& tiled = tiling.nest[i];

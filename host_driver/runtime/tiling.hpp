@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "host_driver/base/bounded_list.hpp"
 #include "host_driver/runtime/argument.hpp"
@@ -29,19 +30,20 @@ struct TiledDimension {
   std::int64_t edge = 0;        // extent of the last one; the others have Tiling::extent
   bool reduced = false;         // outputs lack it: its tiles are passes that add to the same output
   // Bytes from one tile to the next, per operand; 0: the operand is reused.
-  PerOperand<std::uint64_t> step;
+  std::vector<std::uint64_t> step;
 };
 
-// How the tiles of a launch lie in its operands.
+// How the tiles of a launch lie in its operands. Lists of the heap: a form is made once, and room for every operand
+// that a launch may have is kilobytes in each plan.
 struct Tiling {
-  PerDimension<TiledDimension> nest;  // outermost first; reduced dimensions are the innermost. Empty: one tile
+  std::vector<TiledDimension> nest;  // outermost first; reduced dimensions are the innermost. Empty: one tile
   std::uint32_t tiles = 1;
   // Of a tile that is no edge: the compiled extents, or shorter ones where the tensors are.
-  PerDimension<std::int64_t> extent;
+  std::vector<std::int64_t> extent;
   // Bit `axis`: the operand has one element there, the tile more. The kernel is given stride 0.
-  PerOperand<std::uint8_t> broadcast;
+  std::vector<std::uint8_t> broadcast;
   // Memory for partial results, per operand: bytes, 0 for none.
-  PerOperand<std::uint64_t> partial_bytes;
+  std::vector<std::uint64_t> partial_bytes;
 };
 
 // One of them.

@@ -4,11 +4,13 @@
 // transfer), or the tiles of a launch that have not been made into blocks yet.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <exception>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "host_driver/memory/flex_allocator.hpp"
@@ -17,6 +19,7 @@
 #include "host_driver/runtime/operand_table.hpp"
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/recorded_use.hpp"
+#include "host_driver/runtime/scratchpads.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -31,6 +34,12 @@ class TileBlocks;
 struct HostCall;
 
 struct Unit;
+
+// What a function of the program threw, as a text: the exception is let go of on the thread of the function, with no
+// lock held, because its what() and its destructor are the program's code.
+struct HostFailure {
+  std::string text;  // ": " and what(), or that it is no std::exception. Empty: there was no memory for it
+};
 
 // Singly linked, first in first out.
 template <typename T>
@@ -82,8 +91,10 @@ struct LaunchState {
   std::shared_ptr<const void> keep_alive{};   // the caller's
   std::shared_ptr<TileBlocks> tiles{};        // writes the blocks of a tiled launch; null: all are written
   SpareBlocks spare{};                        // empty unless some have still to be written
-  std::exception_ptr host_failure{};          // what the HostOperation of the next tile threw
+  std::optional<HostFailure> host_failure{};  // what the HostOperation of the next tile threw
   bool barrier = false;                       // begins when all launches before it have ended
+  std::vector<AwaitedUse> after{};            // of other streams: begins when these have ended
+  std::optional<ClearedSlices> clears{};      // what its Fill clears
 
   // Runs destructors of the caller's: with no lock held.
   void let_go() noexcept {
@@ -94,7 +105,8 @@ struct LaunchState {
     slots.reset();
     keep_alive.reset();
     tiles.reset();
-    host_failure = nullptr;
+    host_failure.reset();
+    after.clear();
   }
 };
 
@@ -169,13 +181,13 @@ class RecordPool {
   T* free_ = nullptr;
 };
 
-// Pinned memory for correction tensors and patches in five sizes, 512 to 8192 bytes.
+// Pinned memory for correction tensors and patches in seven sizes, 512 bytes to 32 KiB.
 class CorrectionPool {
  public:
   explicit CorrectionPool(HostMemory& memory) : memory_(memory) {}
 
   // Throws OutOfMemory. `bytes` at most kMost.
-  static constexpr std::uint64_t kMost = 8192;
+  static constexpr std::uint64_t kMost = 32 * wire::kKiB;
   CorrectionBuffer take(std::uint64_t bytes) {
     const auto size_class = static_cast<std::uint8_t>(bytes <= kSmallest ? 0 : std::bit_width((bytes - 1) / kSmallest));
     auto& free = free_[size_class];
@@ -188,23 +200,25 @@ class CorrectionPool {
 
  private:
   static constexpr std::uint64_t kSmallest = 512;
-  static constexpr std::size_t kPerSlab = 64;
+  static constexpr std::uint64_t kSlabBytes = 512 * wire::kKiB;
+  static constexpr std::uint64_t kMostPerSlab = 64;
 
   void grow(std::uint8_t size_class) {
     const std::uint64_t bytes = kSmallest << size_class;
-    PinnedBuffer slab = memory_.allocate(bytes * kPerSlab);
-    free_[size_class].reserve(free_[size_class].capacity() + kPerSlab);
-    for (std::size_t i = 0; i < kPerSlab; ++i) {
+    const std::size_t count = std::min(kMostPerSlab, kSlabBytes / bytes);
+    PinnedBuffer slab = memory_.allocate(bytes * count);
+    free_[size_class].reserve(free_[size_class].capacity() + count);
+    for (std::size_t i = 0; i < count; ++i) {
       free_[size_class].push_back({slab.data() + i * bytes, slab.window_offset() + i * bytes, size_class});
     }
     slabs_.push_back(std::move(slab));
   }
 
   HostMemory& memory_;
-  std::array<std::vector<CorrectionBuffer>, 5> free_;
+  std::array<std::vector<CorrectionBuffer>, 7> free_;
   std::vector<PinnedBuffer> slabs_;
 };
-static_assert(CorrectionPool::kMost == 512u << 4 &&
+static_assert(CorrectionPool::kMost == 512u << 6 &&
               CorrectionPool::kMost >= wire::kBufferBlockBytes + wire::kMaxCorrectionBytes);
 
 }  // namespace svp

@@ -162,7 +162,9 @@ class Drawing {
   }
 
   // An entry of a card that names none is damaged.
-  static bool is_of_card(Kind kind) { return kind == Kind::Block || kind == Kind::CardSlice || kind == Kind::CardMark; }
+  static bool is_of_card(Kind kind) {
+    return kind == Kind::Block || kind == Kind::CardSlice || kind == Kind::CardMark || kind == Kind::CardAhead;
+  }
 
   void draw(const Entry& entry) {
     if (is_of_card(entry.kind) && entry.card == 0) {
@@ -182,7 +184,8 @@ class Drawing {
       case Kind::DoorbellFromCard:
         return page_.instant(host_track(entry), static_cast<double>(entry.begin), std::string(name(entry.kind)));
       case Kind::Block: return draw_block(entry);
-      case Kind::CardSlice: return draw_slice(entry);
+      case Kind::CardSlice: return draw_on_core(entry, fmt::format("stream {}", entry.stream));
+      case Kind::CardAhead: return draw_on_core(entry, fmt::format("DMA of stream {}, moved ahead", entry.stream));
       case Kind::CardMark: return draw_mark(entry);
       case Kind::CardQueued: return;  // with its block
       case Kind::CardLost: drawn_.lost += entry.bytes; return;
@@ -274,7 +277,7 @@ class Drawing {
                       lane == 0 ? "DMA engine" : fmt::format("DMA engine, transfer {} at a time", lane + 1));
   }
 
-  void draw_slice(const Entry& entry) {
+  void draw_on_core(const Entry& entry, const std::string& what) {
     CardView& card = cards_[entry.card];
     const auto start = card.clock->host_time(entry.device_begin, entry.end);
     const auto end = card.clock->host_time(entry.device_end, entry.end);
@@ -282,8 +285,8 @@ class Drawing {
       ++drawn_.unplaced;
       return;
     }
-    ++drawn_.slices;
-    page_.interval(core_track(card, entry), *start, *end, fmt::format("stream {}", entry.stream),
+    if (entry.kind == Kind::CardSlice) ++drawn_.slices;
+    page_.interval(core_track(card, entry), *start, *end, what,
                    fmt::format(R"("stream":{},"sequence":{})", entry.stream, entry.sequence));
   }
 

@@ -31,8 +31,9 @@ enum class Kind : std::uint16_t {
   CardSlice = 12,         // core `core` ran block `sequence` from device_begin to device_end
   CardMark = 13,          // a kernel's mark, its value in `bytes`
   CardLost = 14,          // `bytes` entries of the card were overwritten before they were read
+  CardAhead = 15,         // the card moved the `bytes` of block `sequence` while the one in front of it computed
 };
-inline constexpr Kind kLastKind = Kind::CardLost;
+inline constexpr Kind kLastKind = Kind::CardAhead;
 
 constexpr std::string_view name(Kind kind) {
   switch (kind) {
@@ -51,6 +52,7 @@ constexpr std::string_view name(Kind kind) {
     case Kind::CardSlice: return "slice";
     case Kind::CardMark: return "mark";
     case Kind::CardLost: return "lost";
+    case Kind::CardAhead: return "moved ahead";
   }
   return "unknown";
 }

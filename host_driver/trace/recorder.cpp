@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "host_driver/base/file_size_signal.hpp"
 #include "host_driver/base/unique_fd.hpp"
 
 namespace svp::trace {
@@ -72,6 +73,7 @@ Expected<std::unique_ptr<Recorder>> Recorder::open(const std::string& folder, st
   const std::size_t bytes = kFileHeaderBytes + records * sizeof(Record);
   void* mapping = MAP_FAILED;
   // All of it now: a file system that is full later would end the process with SIGBUS.
+  const FileSizeSignalHeld held;
   int error = ::posix_fallocate(file->first.get(), 0, static_cast<off_t>(bytes));
   if (error == 0) {
     mapping = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->first.get(), 0);

@@ -238,7 +238,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     ring_if_asleep();
   }
 
-  const auto start = Clock::now();
+  const auto start = clock_.now();
   auto progress = start;  // of the POST code
   auto beat = start;
   Message answer;
@@ -266,7 +266,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     if (spins == limit) spins_ = std::max(limit / 4, kFewestSpins);
     // What the card had written before its end still counts. No sleep while it keeps talking of something else.
     if (*arrival == Arrival::None) gone = doorbells_.sleep(exit_fd_, -1, timeouts_.header_check).gone;
-    const auto now = Clock::now();
+    const auto now = clock_.now();
     const HeaderView header = window_->header();
     if (header.post_code != last.post_code) progress = now;
     if (header.heartbeat != last.heartbeat) beat = now;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/transport/doorbells.hpp"
+#include "host_driver/transport/running_clock.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
 
@@ -60,8 +62,17 @@ class ControlChannel {
   // True when some were left: whether the card has carried them out is not known.
   bool forget_announced();
   Expected<void> ping();
-  // From now on no request waits longer than this.
-  void hurry(Timeouts::Duration limit) { timeouts_.post_progress = timeouts_.function_reset = limit / 2; }
+  // From now on no request waits longer than this, also for a card that a debugger holds.
+  void hurry(Timeouts::Duration limit) {
+    timeouts_.post_progress = timeouts_.function_reset = limit / 2;
+    clock_.watch(nullptr, {});
+  }
+
+  // Waits of this channel and of bring-up do not count the time in which `held()` says that a debugger holds the card.
+  void watch_debugger(std::function<bool()> held) {
+    clock_.watch(std::move(held), timeouts_.post_progress / kLooksAtDebugger);
+  }
+  RunningClock& clock() { return clock_; }
 
   // Takes in what has come unasked. Returns the error of a FIFO whose indices are out of range.
   Expected<void> poll();
@@ -74,6 +85,7 @@ class ControlChannel {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr int kLooksAtDebugger = 20;  // in the time that a card may show no progress
   enum class Arrival : std::uint8_t { None, Other, Answer };
 
   // Without a doorbell.
@@ -97,6 +109,7 @@ class ControlChannel {
   ErrorInfo card_gone(std::string_view what) const;
   ErrorInfo restarted(std::string_view what) const;
 
+  RunningClock clock_;
   std::shared_ptr<Window> window_;
   Doorbells& doorbells_;
   int exit_fd_;

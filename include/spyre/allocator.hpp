@@ -67,7 +67,9 @@ struct MemoryStats {
 // What the card has for this function (torch.cuda.mem_get_info()). Free memory in regions that the allocator holds
 // (AllocatorStatistics::free_bytes()) is not counted as free here.
 struct MemoryInfo {
-  std::uint64_t free_bytes = 0;   // what it could still get, now: others may take what nobody is guaranteed
+  // What it could still get, now, in regions that a memory limit and MemoryOptions::max_regions allow. Others may take
+  // what nobody is guaranteed.
+  std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;  // the most that it can hold
   friend bool operator==(const MemoryInfo&, const MemoryInfo&) = default;
 };

@@ -80,8 +80,9 @@ class SPYRE_API Context {
   // A kernel that belongs to the firmware: "matmul", "add", … Looked for in the folder SPYRE_KERNELS, else in "kernels"
   // beside the firmware. Kernel::load() reads any other. Throws Error, InvalidArgument.
   std::shared_ptr<const Kernel> kernel(std::string_view name) const;
-  // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them. Again after a
-  // reset of the function. Throws OutOfMemory, StreamError.
+  // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them. Waits for no
+  // launch: a stream of the library's own sends them. Again after a reset of the function. Throws OutOfMemory, and
+  // StreamError when they did not arrive: the plan is not loaded then.
   void load(ExecutionPlan& plan);
 
   // Uninitialised, as SpyreTensor::empty().

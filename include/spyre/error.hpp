@@ -182,7 +182,8 @@ class SPYRE_API TilingError : public InvalidArgument {
   Reason reason_;
 };
 
-// Shapes exceed the compiled tile, and the caller asked for no tiled launch (RFC, Launch case 3).
+// The caller allows no tiled launch, and a tensor has another shape than the compiled one, smaller or larger, or lies
+// with other strides (RFC, Launch case 3). field(): "operand B, dimension N"; the message has both values.
 class SPYRE_API TiledLaunchNotAllowed : public InvalidArgument {
  public:
   using InvalidArgument::InvalidArgument;

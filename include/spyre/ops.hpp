@@ -6,12 +6,14 @@
 //   auto y = spyre::ops::softmax(*context, spyre::ops::matmul(*context, a, b));
 //
 // Tensors: float16, bfloat16 and bool, which are DL16 on the card, and float32 as DL16 or FP32, in any layout; views
-// without a copy where whole sticks allow it, others through a copy on the card (Context::contiguous()). Shapes are
-// repeated as in PyTorch. A result is a new tensor, row-major in default layout, unless Options::out says where it
-// goes. How exact each operation is: docs/numerics.md, operations().
+// without a copy where whole sticks allow it, others through a copy on the card (Options::allow_copies). Shapes are
+// repeated as in PyTorch; tensors without dimensions and tensors without elements are tensors as any other. A result is
+// a new tensor, row-major in default layout, unless Options::out says where it goes; its type is PyTorch's, and what
+// PyTorch refuses of types is refused. How exact each operation is: docs/numerics.md, operations().
 //
-// All throw InvalidArgument naming what does not fit ("shape", "dtype", "dim", …), OutOfMemory, and what
-// SpyreStream::Launch throws; nothing was launched then. Thread-safe as SpyreStream is.
+// All throw InvalidArgument naming what does not fit ("inputs", "numbers", "shape", "dtype", "dim", …; an argument too
+// many is one), OutOfMemory, and what SpyreStream::Launch throws; nothing was launched then. Thread-safe as SpyreStream
+// is.
 #pragma once
 
 #include <spyre/export.h>
@@ -30,11 +32,15 @@
 namespace spyre::inline v0::ops {
 
 struct Options {
-  std::optional<SpyreStream> stream{};  // empty: the context's default stream
-  // The result's memory: a tensor or view of the result's shape; its type may be another one. May be an input of an
-  // element-wise operation.
+  std::optional<SpyreStream> stream{};  // of this context; empty: its default stream
+  // The result's memory: a tensor or view of the result's shape; its type may be another one, into which the card
+  // converts, but not bool for a number, nor an integer for a floating-point number (copy() converts them). May be an
+  // input of an element-wise operation. Not of topk, which has two results.
   std::optional<SpyreTensor> out{};
   std::uint64_t core_mask = 0;  // LaunchOptions::core_mask
+  // A view that the card can not walk, an `out` that shares sticks with other elements, and a part of cat() that ends
+  // inside of a stick are copied on the card. false: they throw CopyNeeded.
+  bool allow_copies = true;
 };
 
 // One row of the table of operations.
@@ -66,7 +72,8 @@ inline SpyreTensor copy(Context& c, const SpyreTensor& x, const Options& o = {})
   return detail::one(c, "copy", {x}, {}, {}, o);
 }
 
-// ---- two tensors, or a tensor and a number
+// ---- two tensors, or a tensor and a number (a floating-point one: with a bool tensor it makes a float32 tensor). A
+// number that DL16 has not, as infinity or 1e10, is computed with in FP32.
 inline SpyreTensor add(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
   return detail::one(c, "add", {a, b}, {}, {}, o);
 }
@@ -131,6 +138,7 @@ inline SpyreTensor neg(Context& c, const SpyreTensor& x, const Options& o = {}) 
 inline SpyreTensor relu(Context& c, const SpyreTensor& x, const Options& o = {}) {
   return detail::one(c, "relu", {x}, {}, {}, o);
 }
+// An infinite bound is none.
 inline SpyreTensor clip(Context& c, const SpyreTensor& x, double low, double high, const Options& o = {}) {
   return detail::one(c, "clip", {x}, {low, high}, {}, o);
 }
@@ -170,7 +178,7 @@ inline SpyreTensor softplus(Context& c, const SpyreTensor& x, double beta = 1, d
   return detail::one(c, "softplus", {x}, {beta, threshold}, {}, o);
 }
 
-// ---- along dimensions. No dimensions: all of them.
+// ---- along dimensions. No dimensions: all of them. sum and prod of bool tensors are int64, of 2^24 elements at most.
 namespace detail {
 inline SpyreTensor reduction(Context& c, const char* name, const SpyreTensor& x, std::span<const std::int64_t> dims,
                              bool keepdim, const Options& o) {
@@ -201,12 +209,17 @@ inline SpyreTensor prod(Context& c, const SpyreTensor& x, std::initializer_list<
 }
 struct TopK {
   SpyreTensor values;
-  SpyreTensor indices;  // numbers of the tensor's own type
+  SpyreTensor indices;
 };
-// The k largest (1 to 128), largest first; equal ones in the order of their positions. A NaN is the largest.
-inline TopK topk(Context& c, const SpyreTensor& x, std::int64_t k, std::int64_t dim = -1, const Options& o = {}) {
+// What the positions that topk finds are: int64 or int32, which `embedding` and `index_copy` take; or numbers of the
+// tensor's own type, for dimensions whose positions that type holds exactly (float16 and bfloat16: 1025 elements).
+enum class TopKIndices : std::uint8_t { Int64, Int32, OfTensor };
+// The k largest (1 to 128), largest first; equal ones in the order of their positions. A NaN is the largest. Two
+// results: no Options::out.
+inline TopK topk(Context& c, const SpyreTensor& x, std::int64_t k, std::int64_t dim = -1, const Options& o = {},
+                 TopKIndices type = TopKIndices::Int64) {
   const SpyreTensor tensors[] = {x};
-  const std::int64_t integers[] = {k, dim};
+  const std::int64_t integers[] = {k, dim, static_cast<std::int64_t>(type)};
   std::vector<SpyreTensor> results = run(c, "topk", tensors, {}, integers, o);
   return {results[0], results[1]};
 }
@@ -224,7 +237,7 @@ inline SpyreTensor linear(Context& c, const SpyreTensor& x, const SpyreTensor& w
                           const Options& o = {}) {
   return detail::one(c, "linear", {x, weight, bias}, {}, {}, o);
 }
-// The same with x / scale_x and weight / scale_weight rounded to FP8_E4M3 (magnitudes above 464 become NaN, as in
+// The same with x / scale_x and weight / scale_weight rounded to FP8_E4M3 (magnitudes above 448 become 448, as in
 // PyTorch: the scales keep them below), products summed as matmul, times both scales, plus bias.
 struct Fp8Scales {
   double x = 1;
@@ -238,8 +251,12 @@ inline SpyreTensor linear_fp8(Context& c, const SpyreTensor& x, const SpyreTenso
                               const Fp8Scales& s = {}, const Options& o = {}) {
   return detail::one(c, "linear_fp8", {x, weight, bias}, {s.x, s.weight}, {}, o);
 }
-// softmax(scale · q kᵀ) v over the last two dimensions; causal: query i sees the keys up to i + (keys − queries).
-// scale 0: 1 / √E.
+// softmax(scale · q kᵀ) v over the last two dimensions. scale 0: 1 / √E.
+// Heads are the third dimension from the end. k and v may have fewer of them than q, in a number that divides those of
+// q (PyTorch's enable_gqa): each serves as many neighbouring heads of q.
+// causal: query i sees the keys up to i + (keys − queries), so that the last query sees all of them (PyTorch's
+// causal_lower_right; its is_causal=True begins at the first key instead, which differs when there are more keys than
+// queries, or fewer). A query that sees no key gives 0.
 inline SpyreTensor attention(Context& c, const SpyreTensor& q, const SpyreTensor& k, const SpyreTensor& v,
                              bool causal = false, double scale = 0, const Options& o = {}) {
   const std::int64_t integers[] = {causal ? 1 : 0};
@@ -279,7 +296,7 @@ inline SpyreTensor index_copy(Context& c, const SpyreTensor& out, const SpyreTen
   o.out = out;
   return detail::one(c, "index_copy", {index, rows}, {}, {}, o);
 }
-// At most 29 tensors. Where a part would end inside of a stick of the result: CopyNeeded.
+// At most 29 tensors. Those without elements are left out; of shape [0] whatever the shape of the others.
 inline SpyreTensor cat(Context& c, std::span<const SpyreTensor> tensors, std::int64_t dim = 0, const Options& o = {}) {
   const std::int64_t integers[] = {dim};
   return run(c, "cat", tensors, {}, integers, o).front();

@@ -19,9 +19,11 @@ struct CardOptions {
   // An ELF file. Empty: SPYRE_FIRMWARE of the environment, else the one that belongs to this library (lib/spyre beside
   // it).
   std::filesystem::path firmware{};
-  unsigned cores = 0;                                    // 0: as many as this machine has CPUs, at most 2
-  std::uint64_t memory_bytes = std::uint64_t{98} << 30;  // sparse: only what is touched takes memory of this machine
-  unsigned virtual_functions = 4;                        // 0 … 16
+  unsigned cores = 0;  // 0: as many as this machine has CPUs, at most 2
+  // At least 2050 MiB, 2 GiB of which are the firmware's own. Sparse: only what is touched takes memory of this
+  // machine.
+  std::uint64_t memory_bytes = std::uint64_t{98} << 30;
+  unsigned virtual_functions = 4;  // 0 … 16
   // Region memory is divided among the functions: each is guaranteed an equal part. Set: this one (0: the physical
   // function, n: virtual function n) is guaranteed everything, the others nothing.
   std::optional<unsigned> sole_function{};
@@ -32,8 +34,9 @@ struct CardOptions {
   std::string boot_arguments{};                  // more words for the card's boot command line, separated by blanks
   std::string emulator = "qemu-system-riscv64";  // a name without '/' is looked up in PATH
   std::filesystem::path console_file{};          // the firmware's console is appended to it; empty: no file
-  // Where a debugger may attach: "tcp:127.0.0.1:1234" or "unix:<path>,server=on,wait=off". Empty: where SPYRE_GDB of
-  // the environment says, else nowhere.
+  // Where a debugger may attach: "tcp:127.0.0.1:1234" or "unix:<path>,server=on,wait=off". With "wait=on" the first
+  // instruction waits for the debugger's "continue". No bound of the library counts while a debugger holds the card.
+  // Empty: where SPYRE_GDB of the environment says, else nowhere.
   std::string gdb_endpoint{};
 };
 
@@ -45,7 +48,8 @@ struct MemoryOptions {
   std::optional<std::uint64_t> limit_bytes{};
   std::optional<double> limit_fraction{};
   unsigned max_regions = 7;  // of tensors, at a time: 1 … 7
-  // Sizes of tensor regions to ask the card for, in this order. Empty: 12, 8, 4 GiB.
+  // Sizes of tensor regions to ask the card for, in this order. Empty: 12, 8, 4 GiB, and up to 16 GiB where the regions
+  // that may still be held could not hold the rest of the context's share otherwise.
   std::vector<std::uint64_t> region_bytes{};
   // Tensor regions that are acquired when the context is opened, and again after a reset of the function, as far as the
   // card then gives them: their sizes, from region 0 on. open() throws Error when the card refuses one.
@@ -74,7 +78,8 @@ struct ContextOptions {
 enum class StreamPriority : std::uint32_t { Low = 0, High = 1 };
 
 struct LaunchOptions {
-  // False: operands larger than the compiled tile are refused (TiledLaunchNotAllowed).
+  // False: only tensors of exactly the compiled shape are taken; larger and smaller ones, and views with other strides,
+  // are refused (TiledLaunchNotAllowed). Device programs have no tile: their arguments are bytes.
   bool allow_tiled_launch = true;
   std::uint64_t core_mask = 0;      // bit n: core n; 0: chosen by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms of the card's time; 0: the card's default

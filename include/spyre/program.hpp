@@ -77,10 +77,10 @@ class Program {
   const ExecutionPlan& plan() const { return plan_; }
 
   // Loads the program when it is not on the card, runs it on the default stream, and waits for its end. Every
-  // instruction gets all tensors. Shapes have to be the compiled ones. Throws TiledLaunchNotAllowed when they are
-  // larger, and what Context::load(), SpyreStream::Launch() and Synchronize() throw.
+  // instruction gets all tensors. Shapes and strides have to be the compiled ones, exactly. Throws
+  // TiledLaunchNotAllowed when they are not, and what Context::load(), SpyreStream::Launch() and Synchronize() throw.
   void Launch(std::span<const SpyreTensor> tensors) { run(tensors, false); }
-  // The same for tensors that are larger along one dimension: the kernel runs tile by tile.
+  // The same for tensors of other shapes: the kernel runs tile by tile (docs/tiling.md).
   void LaunchTiled(std::span<const SpyreTensor> tensors) { run(tensors, true); }
 
  private:

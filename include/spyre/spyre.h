@@ -95,7 +95,7 @@ typedef struct spyre_context_options {
   uint32_t virtual_functions; /* of the card; 0: as many as `function` needs */
   uint32_t cores;             /* 0: as many as the machine has CPUs, at most 2 */
   uint32_t reserved;          /* 0 */
-  uint64_t memory_bytes;      /* of the card, sparse; 0: 98 GiB */
+  uint64_t memory_bytes;      /* of the card, sparse, at least 2050 MiB; 0: 98 GiB */
   const char* firmware;       /* ELF file; NULL: SPYRE_FIRMWARE, else the library's own */
 } spyre_context_options;
 
@@ -262,7 +262,7 @@ SPYRE_API void spyre_program_release(spyre_program* program);
 typedef struct spyre_launch_options {
   size_t size;
   uint32_t
-      refuse_tiled_launch;   /* 1: operands larger than the extents are refused; 0: as SPYRE_ALLOW_TILED_LAUNCH says */
+      refuse_tiled_launch; /* 1: operands of other extents or strides are refused; 0: as SPYRE_ALLOW_TILED_LAUNCH says */
   uint32_t pipeline_barrier; /* 1: begins when everything launched on the stream before has ended */
   uint64_t core_mask;        /* bit n: core n; 0: chosen by the amount of work */
   uint64_t budget_slices;    /* watchdog slices of 1 ms of the card's time; 0: the card's default */

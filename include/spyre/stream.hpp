@@ -28,8 +28,10 @@ class SPYRE_API SpyreStream {
  public:
   // Asynchronous. One tensor per operand of the job's kernel, in order; a job of transfers takes none. Checks
   // everything first; returns the launch's number within the stream, from 1. Nothing was enqueued when it throws:
-  //   InvalidArgument   number of tensors, dtype, rank, extents, allocation too small, released or foreign, an output that
-  //                     overlaps another operand, a job that is not loaded; names operand and dimension
+  //   InvalidArgument   number of tensors, dtype, rank, extents, allocation too small, an output that overlaps another
+  //                     operand, a job that is not loaded; names operand and dimension
+  //   InvalidAllocation   memory that is null, released, foreign or lost in a reset, of a tensor or of a transfer;
+  //                     names the operand, or the step of the job's plan
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
   //   StreamError       the stream failed before: its first error, again
   //   Error             the stream is being reset, or the context recovers (again in a moment), or was while this ran

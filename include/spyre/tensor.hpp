@@ -51,6 +51,7 @@ class SPYRE_API SpyreTensor {
 
   const std::vector<std::int64_t>& shape() const;   // elements
   const std::vector<std::int64_t>& stride() const;  // elements, as the host sees it
+  std::vector<std::int64_t> stride_bytes() const;   // the same in bytes of the host's type, as the RFC counts them
   std::int64_t storage_offset() const;              // elements
   std::int64_t element_count() const;
   bool is_contiguous() const;  // row-major without gaps, as the host sees it

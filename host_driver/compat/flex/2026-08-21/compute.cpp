@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of programs from where the caller has put them.
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
@@ -9,12 +10,26 @@
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/compat/flex/2026-08-21/transfers.hpp"
 #include "host_driver/program/device_program.hpp"
+#include "shared/device_program_rules.hpp"
 
 namespace flex::detail {
 namespace {
 
 // The tensors of a launch; their memory is somebody's until it is launched.
 using Operands = std::vector<Place>;
+
+// Bytes of the allocation from where the tensor begins, in whole sticks: a launch says where a tensor begins, not where
+// it ends.
+std::vector<std::uint64_t> lengths_of(const Operands& operands) {
+  std::vector<std::uint64_t> lengths;
+  lengths.reserve(operands.size());
+  for (const Place& operand : operands) {
+    const std::uint64_t bytes = operand.allocation->memory().bytes;
+    const std::uint64_t left = std::min(bytes - std::min(bytes, operand.offset), wire::program::kMaxArgumentBytes);
+    lengths.push_back(left / wire::kStickBytes * wire::kStickBytes);
+  }
+  return lengths;
+}
 
 // A device program knows the layout of its arguments by itself.
 std::vector<svp::Argument> raw_arguments_of(const Operands& operands) {
@@ -139,7 +154,7 @@ void compute(Context& context, const Context::Call& call, unsigned stream, const
                                 : corrected_operands(context, *job, memory->correction_of(stream));
   svp::FlexStream& on = call.stream(stream);
   if (job->device_program() != nullptr) {
-    job = memory->loaded_program(call.runtime(), on, call.engine(), program.offset + offset);
+    job = memory->loaded_program(call.runtime(), on, call.engine(), program.offset + offset, lengths_of(operands));
   }
   on.Launch(*job, arguments_of(*job, operands));
 }

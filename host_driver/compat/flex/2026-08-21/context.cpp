@@ -106,7 +106,26 @@ bool Context::device_failed() {
 }
 
 bool Context::stream_failed(const svp::FlexStream& stream) {
-  return stream.error().has_value() && !svp::mutated(svp::HostMutant::FlexStreamError);
+  const auto error = stream.error();
+  return error && !is_of_one_launch(*error) && !svp::mutated(svp::HostMutant::FlexStreamError);
+}
+
+// Of several threads that find the error one resets the stream, and each tells it.
+void Context::tell_and_go_on(const Call& call, unsigned id, const svp::StreamError& error) {
+  svp::FlexStream& stream = call.stream(id);
+  const std::lock_guard lock(resetting_);
+  const auto now = stream.error();
+  if (now && is_of_one_launch(*now) && now->failure().launch == error.failure().launch) {
+    stream.Reset();
+    told_[id] = svp::explain_of_one_launch(error.failure(), stream.launched() - error.failure().launch);
+    resets_[id].fetch_add(1, std::memory_order_release);
+  }
+  throw svp::Error(told_[id].value_or(error.info()));
+}
+
+void Context::tell_if_reset(unsigned id, std::uint64_t resets) {
+  const std::lock_guard lock(resetting_);
+  if (resets_[id].load(std::memory_order_acquire) != resets && told_[id]) throw svp::Error(*told_[id]);
 }
 
 bool Context::failed(unsigned id) {

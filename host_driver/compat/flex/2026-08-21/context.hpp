@@ -17,6 +17,7 @@
 #include "host_driver/compat/flex/2026-08-21/host_writes.hpp"
 #include "host_driver/compat/flex/2026-08-21/memory_map.hpp"
 #include "host_driver/compat/flex/2026-08-21/open_device.hpp"
+#include "host_driver/runtime/stream_error.hpp"
 
 namespace flex::detail {
 
@@ -114,7 +115,26 @@ class Context : public std::enable_shared_from_this<Context> {
 
   RuntimeStream* default_stream();
   RuntimeStream* next_stream(RuntimeStreamPriority priority);
-  // Of any stream that was handed out.
+  // What `work` does on the stream. An outcome of one launch that it finds there (an index that led outside) is told
+  // once: the stream is reset before, so that it goes on, and what was launched behind that launch is not executed.
+  // Throws svp::Error.
+  template <typename Work>
+  auto on_stream(const Call& call, unsigned id, Work&& work) {
+    const std::uint64_t resets = resets_[id].load(std::memory_order_acquire);
+    try {
+      return std::forward<Work>(work)();
+    } catch (const svp::StreamError& error) {
+      if (!is_of_one_launch(error)) throw;
+      tell_and_go_on(call, id, error);
+    } catch (const svp::InvalidArgument&) {
+      throw;
+    } catch (const svp::Error&) {
+      tell_if_reset(id, resets);  // by another thread meanwhile: nothing was done
+      throw;
+    }
+  }
+
+  // Of any stream that was handed out. An outcome of one launch is no failure of its stream.
   bool any_stream_failed();
   bool failed(unsigned stream);
 
@@ -125,6 +145,9 @@ class Context : public std::enable_shared_from_this<Context> {
   static constexpr unsigned kStreams = 73;  // ids of svp::Runtime::stream()
   svp::FlexStream& stream(unsigned id);
   RuntimeStream* handle(unsigned id);
+  static bool is_of_one_launch(const svp::StreamError& error) { return error.failure().of_index; }
+  [[noreturn]] void tell_and_go_on(const Call& call, unsigned id, const svp::StreamError& error);
+  void tell_if_reset(unsigned id, std::uint64_t resets);
   bool device_failed();
   static bool stream_failed(const svp::FlexStream& stream);
 
@@ -135,6 +158,10 @@ class Context : public std::enable_shared_from_this<Context> {
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   HostWrites host_writes_;
   std::array<std::atomic<svp::FlexStream*>, kStreams> streams_{};  // null: not opened yet
+  // Resets of a stream that failed by one launch, and what was told then.
+  std::mutex resetting_;
+  std::array<std::atomic<std::uint64_t>, kStreams> resets_{};
+  std::array<std::optional<svp::ErrorInfo>, kStreams> told_{};
   std::mutex mutex_;
   std::array<RuntimeStream*, kStreams> handles_{};  // never freed: a program keeps the pointers
   unsigned next_low_ = 0;

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/runtime/event.hpp"
-#include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/spyrecode/binary.hpp"
@@ -28,7 +29,7 @@ bool is_correction(std::span<const std::byte> bytes) {
 }
 
 // The standard job of the binary: the addresses come from the tensors of the launch.
-svp::Job job_of(const svp::BinaryKernel& binary) {
+svp::Job job_of_kernel(const svp::BinaryKernel& binary) {
   const svp::CompiledKernel& compiled = binary.compiled;
   std::vector<svp::Step> steps;
   if (!compiled.kernel()->metadata().symbols.empty()) {
@@ -42,20 +43,48 @@ svp::Job job_of(const svp::BinaryKernel& binary) {
   return {compiled.kernel(), svp::ProgramCorrectionMetadata::of(*compiled.kernel()), svp::JobPlan(std::move(steps))};
 }
 
+// Of the binary at the front.
+SentBinary read_sent(std::span<const std::byte> bytes, std::uint64_t offset, const std::string& source) {
+  auto content = std::make_shared<const svp::PlanBinary>(svp::read_plan_binary(bytes, source));
+  svp::spyrecode::BinaryHeader header;  // of a device program the first 24 bytes are the same
+  std::memcpy(&header, bytes.data(), sizeof header);
+  SentBinary binary{.offset = offset, .bytes = header.bytes, .content = std::move(content)};
+  if (const auto* program = std::get_if<svp::BinaryProgram>(binary.content.get())) {
+    const auto archive = svp::spyrecode::read_program_binary(bytes, source).archive;
+    if (!archive.empty()) binary.late = std::make_shared<LateProgram>(archive, *program, source);
+  }
+  return binary;
+}
+
 }  // namespace
 
-void ProgramMemory::note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes) {
+std::vector<SentBinary> binaries_in(std::span<const std::byte> bytes, const std::string& source) {
+  std::vector<SentBinary> binaries;
+  for (std::uint64_t at = 0; first_word(bytes.subspan(at)) == svp::spyrecode::kBinaryMagic;) {
+    const std::string name = at == 0 ? source : source + " from byte " + std::to_string(at);
+    binaries.push_back(read_sent(bytes.subspan(at), at, name));
+    at += binaries.back().bytes;  // at most what there is: read_sent() has checked it
+  }
+  return binaries;
+}
+
+void ProgramMemory::note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes,
+                              std::vector<SentBinary> binaries) {
   const std::lock_guard lock(mutex_);
   if (content_.empty()) content_.resize(bytes_);
   forget_binaries(offset, bytes.size());
   std::ranges::copy(bytes, content_.begin() + static_cast<std::ptrdiff_t>(offset));
   if (is_correction(bytes)) corrections_[stream].assign(bytes.begin(), bytes.end());
+  for (SentBinary& binary : binaries) {
+    const std::uint64_t at = offset + binary.offset;
+    binaries_.insert_or_assign(at, Binary{.sent = std::move(binary)});
+  }
 }
 
 void ProgramMemory::forget_binaries(std::uint64_t offset, std::uint64_t bytes) {
   std::erase_if(binaries_, [&](const auto& entry) {
     const auto& [at, binary] = entry;
-    return at < offset + bytes && offset < at + binary.bytes;
+    return at < offset + bytes && offset < at + binary.sent.bytes;
   });
 }
 
@@ -63,54 +92,69 @@ std::shared_ptr<const svp::Job> ProgramMemory::job_at(const std::shared_ptr<svp:
                                                       svp::AllocationIndex place, std::uint64_t offset,
                                                       const std::string& name) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = binaries_.find(offset); known != binaries_.end()) return known->second.job;
   const std::string source = name.empty() ? "the program" : name;
   if (offset >= content_.size()) {
     refuse("bootstrap_offset", "nothing was sent to byte " + std::to_string(offset) + " of " + source,
            "send the binary first (InitTransfer)");
   }
-  const auto bytes = std::span<const std::byte>(content_).subspan(offset);
-  if (svp::spyrecode::is_program_binary(bytes)) return program_at(bytes, offset, source);
-  const svp::spyrecode::Binary binary = svp::spyrecode::read_binary(bytes, source);
-  svp::Job job = job_of(svp::read_kernel(bytes, source));
-  const auto image = static_cast<std::uint64_t>(binary.image.data() - bytes.data());
-  job.set_program(std::make_shared<const svp::LoadedProgram>(allocator, job.binary(), place, offset + image));
-  svp::spyrecode::BinaryHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  auto shared = std::make_shared<const svp::Job>(std::move(job));
-  binaries_.emplace(offset, Binary{header.bytes, shared});
-  return shared;
+  auto known = binaries_.find(offset);
+  if (known == binaries_.end()) {  // it did not stand at the front of what was sent
+    SentBinary binary = read_sent(std::span<const std::byte>(content_).subspan(offset), 0, source);
+    known = binaries_.emplace(offset, Binary{.sent = std::move(binary)}).first;
+  }
+  Binary& binary = known->second;
+  if (binary.loaded.job == nullptr) {
+    binary.loaded.job = std::make_shared<const svp::Job>(job_of(binary.sent, allocator, place, offset, source));
+  }
+  return binary.loaded.job;
 }
 
-std::shared_ptr<const svp::Job> ProgramMemory::program_at(std::span<const std::byte> bytes, std::uint64_t offset,
-                                                          const std::string& source) {
-  const auto binary = std::get<svp::BinaryProgram>(svp::read_plan_binary(bytes, source));
-  svp::spyrecode::ProgramBinaryHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  auto job = std::make_shared<const svp::Job>(binary.program, nullptr, binary.options);
-  binaries_.emplace(offset, Binary{.bytes = header.bytes, .job = job});
+svp::Job ProgramMemory::job_of(const SentBinary& binary, const std::shared_ptr<svp::FlexAllocator>& allocator,
+                               svp::AllocationIndex place, std::uint64_t offset, const std::string& source) const {
+  if (const auto* program = std::get_if<svp::BinaryProgram>(binary.content.get())) {
+    return svp::Job(program->program, nullptr, program->options);
+  }
+  svp::Job job = job_of_kernel(std::get<svp::BinaryKernel>(*binary.content));
+  const auto bytes = std::span<const std::byte>(content_).subspan(offset);
+  const auto image = svp::spyrecode::read_binary(bytes, source).image.data() - bytes.data();
+  job.set_program(std::make_shared<const svp::LoadedProgram>(allocator, job.binary(), place,
+                                                             offset + static_cast<std::uint64_t>(image)));
   return job;
 }
 
-std::shared_ptr<const svp::Job> ProgramMemory::loaded_program(svp::Runtime& runtime, svp::FlexStream& stream,
-                                                              const std::shared_ptr<const svp::Kernel>& engine,
-                                                              std::uint64_t offset) {
+std::optional<ProgramMemory::Binary> ProgramMemory::binary_at(std::uint64_t offset) const {
   const std::lock_guard lock(mutex_);
   const auto found = binaries_.find(offset);
-  if (found == binaries_.end()) {
+  const bool known = found != binaries_.end() && found->second.loaded.job != nullptr;
+  return known ? std::optional(found->second) : std::nullopt;
+}
+
+// Loading allocates, which may call the program's memory-pressure callback: it happens without the lock. Of two threads
+// that load the same program the second one's memory is given back.
+std::shared_ptr<const svp::Job> ProgramMemory::loaded_program(svp::Runtime& runtime, svp::FlexStream& stream,
+                                                              const std::shared_ptr<const svp::Kernel>& engine,
+                                                              std::uint64_t offset,
+                                                              std::span<const std::uint64_t> lengths) {
+  const auto before = binary_at(offset);
+  if (!before) {
     refuse("program address", "the program was overwritten meanwhile", "launch before it is sent again");
   }
-  Binary& binary = found->second;
-  const bool here = binary.job->loaded() && binary.sent != nullptr && binary.sent->stage() != svp::EventStage::Failed;
-  if (here) {
-    stream.Wait(binary.sent);
-    return binary.job;
+  if (before->sent.late != nullptr) {
+    if (auto of_lengths = before->sent.late->loaded_program(runtime, stream, engine, lengths)) return of_lengths;
   }
-  svp::ExecutionPlan plan({*binary.job});
-  plan.load(runtime, stream, engine);
-  binary.sent = stream.Record();
-  binary.job = std::make_shared<const svp::Job>(plan.jobs()[0]);
-  return binary.job;
+  if (before->loaded.ready()) {
+    stream.Wait(before->loaded.sent);
+    return before->loaded.job;
+  }
+  const LoadedJob mine = load_job(runtime, stream, engine, *before->loaded.job);
+  LoadedJob other;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = binaries_.find(offset);
+    const bool same = found != binaries_.end() && found->second.loaded.job == before->loaded.job;
+    if (same) other = std::exchange(found->second.loaded, mine);
+  }
+  return mine.job;  // also when another thread was first, or has sent another program there: this one is on the card
 }
 
 std::vector<std::byte> ProgramMemory::correction_of(unsigned stream) const {

@@ -25,21 +25,21 @@ RuntimeStream::~RuntimeStream() = default;
 void RuntimeStream::launchOperationH2D(DmaParams* params) {
   detail::guarded([&] {
     const auto call = context_->enter();
-    detail::send(*context_, call, id_, required(params));
+    context_->on_stream(call, id_, [&] { detail::send(*context_, call, id_, required(params)); });
   });
 }
 
 void RuntimeStream::launchOperationD2H(DmaParams* params) {
   detail::guarded([&] {
     const auto call = context_->enter();
-    detail::receive(*context_, call, id_, required(params));
+    context_->on_stream(call, id_, [&] { detail::receive(*context_, call, id_, required(params)); });
   });
 }
 
 void RuntimeStream::launchOperationCompute(ComputeParams* params) {
   detail::guarded([&] {
     const auto call = context_->enter();
-    detail::compute(*context_, call, id_, required(params));
+    context_->on_stream(call, id_, [&] { detail::compute(*context_, call, id_, required(params)); });
   });
 }
 
@@ -49,11 +49,13 @@ void RuntimeStream::launchOperationHostCallback(HostCallbackParams* params) {
     const HostCallbackParams& given = required(params);
     if (!detail::Access::has_callback(given)) detail::refuse("callback", "it is empty", "give a function");
     const auto call = context_->enter();
-    if (detail::Access::barrier(given)) {
-      call.stream(id_).Synchronize();
-    } else if (const auto error = call.stream(id_).error()) {
-      throw svp::Error(error->info());
-    }
+    context_->on_stream(call, id_, [&] {
+      if (detail::Access::barrier(given)) {
+        call.stream(id_).Synchronize();
+      } else if (const auto error = call.stream(id_).error()) {
+        throw svp::StreamError(*error);
+      }
+    });
   });
   detail::Access::call(*params);
 }
@@ -61,14 +63,14 @@ void RuntimeStream::launchOperationHostCallback(HostCallbackParams* params) {
 void RuntimeStream::fillAsync(const CompositeAddress* address, double value, DataFormats format, bool /*use_dmai*/) {
   detail::guarded([&] {
     const auto call = context_->enter();
-    detail::fill(*context_, call, id_, address, value, format);
+    context_->on_stream(call, id_, [&] { detail::fill(*context_, call, id_, address, value, format); });
   });
 }
 
 void RuntimeStream::synchronize() {
   detail::guarded([&] {
     const auto call = context_->enter();
-    call.stream(id_).Synchronize();
+    context_->on_stream(call, id_, [&] { call.stream(id_).Synchronize(); });
   });
   context_->completions()->run_of(id_);
 }

@@ -120,11 +120,15 @@ void send(Context& context, const Context::Call& call, unsigned stream, DmaParam
   wait_for_writes(context, flex, stream, Access::host(params), bytes);
   ProgramMemory* const program = place.allocation->program();
   const std::span source(Access::host(params), bytes);
+  std::vector<SentBinary> binaries;
+  if (program != nullptr) {  // what is wrong with one is found before anything of it is on the card
+    binaries = binaries_in(source, "the binary for byte " + std::to_string(place.offset) + " of program memory");
+  }
   if (program != nullptr || bytes <= kMostCopied) {
     const auto copy = copied(call.runtime(), source, completion);
     flex.Launch(svp::Job::to_device(copy->bytes.data(), place.allocation->index(), bytes, place.offset), {},
                 {.keep_alive = copy});
-    if (program != nullptr) program->note_sent(stream, place.offset, source);
+    if (program != nullptr) program->note_sent(stream, place.offset, source, std::move(binaries));
     return;
   }
   flex.Launch(svp::Job::to_device(source.data(), place.allocation->index(), bytes, place.offset), {},

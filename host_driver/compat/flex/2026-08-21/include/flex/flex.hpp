@@ -197,11 +197,13 @@ class RuntimeStream {
   // Every element becomes the value, as the format has it; padding too. `use_dmai` says how and changes nothing.
   void fillAsync(const CompositeAddress* address, double value, DataFormats format, bool use_dmai);
 
-  // Until everything launched before has ended. Throws the stream's first error, again and again.
+  // Until everything launched before has ended. Throws the stream's first error, again and again; but once that of a
+  // launch whose own values ended it (an index outside of its table), which this or another call on the stream finds:
+  // what was launched behind it has not been executed then, and the stream goes on.
   void synchronize();
   // Whether it has ended. Does not wait.
   bool query();
-  // The stream failed, or the card did. True until the end of the context.
+  // The stream failed, or the card did. True until the end of the context. An error that is told once is none.
   bool needsShutdown();
 
   RuntimeStream(const RuntimeStream&) = delete;
