@@ -24,17 +24,21 @@ inline constexpr std::chrono::seconds kWork{30};
 inline constexpr std::chrono::seconds kCompute{60};
 // A program of ours from exec to exit: a boot, a small matmul.
 inline constexpr std::chrono::seconds kProgram{60};
+// The whole fault campaign, which takes 45 s on an idle machine with two cores.
+inline constexpr std::chrono::seconds kCampaign{270};
 // A line of a helper process, which boots or attaches before.
 inline constexpr std::chrono::seconds kHelperLine{30};
 
 // A bound that is meant to be reached: the test is about what happens then.
 inline constexpr std::chrono::milliseconds kExpires{20};
+// So long a debugger holds a boot: longer than Timeouts::post_progress.
+inline constexpr std::chrono::milliseconds kHeldBoot{6'000};
 // Time in which nothing may happen, or in which something may that must not: a wrong wake-up comes in microseconds, a
 // busy loop burns a tick of the scheduler every 10 ms.
 inline constexpr std::chrono::milliseconds kQuiet{50};
 inline constexpr std::chrono::milliseconds kRest{500};
-// Between two POST codes of a boot that is played: half of what the test's driver waits for one.
-inline constexpr std::chrono::milliseconds kPlayedStep{50};
+// What the driver of a test waits for the next POST code of a boot that is played.
+inline constexpr std::chrono::milliseconds kPlayedBound{100};
 // A kernel image under the bare card, with every size of its loops.
 inline constexpr std::chrono::seconds kBareKernel{60};
 // A doorbell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.

@@ -7,9 +7,11 @@
 #include <optional>
 #include <span>
 
+#include "shared/command_buffer.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 #include "tests/fuzz/native_attacker.hpp"
+#include "tests/support/buffer_entry.hpp"
 
 namespace {
 
@@ -42,6 +44,7 @@ class Attack {
   void begin_anew() {
     outstanding_.clear();
     unawaited_.clear();
+    buffers_.clear();
     streams_.assign(1, StreamHandle{});
     regions_.clear();
     programs_.reset();
@@ -82,9 +85,11 @@ class Attack {
 
   wire::ControlBlock good_block() {
     StreamHandle& s = stream();
-    switch (input_.below(7)) {
+    switch (input_.below(9)) {
       case 0: return driver().nop(s);
       case 6: return event(s);
+      case 7: return call(s);
+      case 8: return patch(s);
       case 1: return driver().fill(s, region(), input_.below(1024) * wire::kStickBytes, some_bytes(), 0x5a5a);
       case 2: return summed(driver().dma(s, host_memory(), on_device(), some_bytes()));
       case 3: return summed(driver().dma(s, on_device(), host_memory(), some_bytes()));
@@ -95,17 +100,61 @@ class Attack {
   // Signals and waits, of its own streams, of the bystander's by a grant, and by what is none.
   wire::ControlBlock event(StreamHandle& s) {
     const std::uint64_t value = 1 + input_.below(4);
-    constexpr std::uint64_t kBudget = 1;  // each wait ends
+    // A wait without a budget ends with its stream, at the latest when the input drains.
+    const std::uint64_t budget = input_.below(4) == 0 ? 0 : 1;
+    waits_without_end_ |= budget == 0;
     switch (input_.below(4)) {
       case 0: return driver().event_signal(s, value);
-      case 1: return driver().event_wait(s, stream(), value, kBudget);
-      case 2: return driver().granted_wait(s, attacker_.grant_bystander(), StreamHandle{}, value, kBudget);
+      case 1: return driver().event_wait(s, stream(), value, budget);
+      case 2: return driver().granted_wait(s, attacker_.grant_bystander(), StreamHandle{}, value, budget);
       default: {
         raw::GrantHandle grant = attacker_.grant_bystander();
         grant.index ^= input_.take<std::uint8_t>();
         grant.epoch ^= input_.take<std::uint64_t>();
-        return driver().granted_wait(s, grant, stream(), value, kBudget);
+        return driver().granted_wait(s, grant, stream(), value, budget);
       }
+    }
+  }
+  // Of a buffer that was made, and perhaps destroyed since.
+  wire::ControlBlock call(StreamHandle& s) {
+    if (buffers_.empty()) return driver().nop(s);
+    const Buffer& buffer = buffers_[input_.below(256) % buffers_.size()];
+    wire::ControlBlock block{};
+    block.header.opcode = input_.below(2) != 0 ? wire::Opcode::Call : wire::Opcode::Prepared;
+    block.payload.call = {.buffer = buffer.id,
+                          .reserved0 = 0,
+                          .epoch = buffer.epoch,
+                          .signal_base = block.header.opcode == wire::Opcode::Call ? input_.below(4) : 0,
+                          .reserved = {}};
+    return driver().addressed(s, block);
+  }
+  wire::ControlBlock patch(StreamHandle& s) {
+    if (buffers_.empty()) return driver().nop(s);
+    const Buffer& buffer = buffers_[input_.below(256) % buffers_.size()];
+    const wire::ControlBlock entry = buffer_entry();
+    std::memcpy(driver().at<std::byte>(kPatchAt), &entry, sizeof entry);
+    wire::ControlBlock block{};
+    block.header.opcode = wire::Opcode::Patch;
+    block.payload.patch = {.buffer = buffer.id,
+                           .block = input_.below(buffer.blocks + 1),
+                           .epoch = buffer.epoch,
+                           .offset = kPatchAt,
+                           .bytes = wire::kBufferBlockBytes,
+                           .reserved = {}};
+    return driver().addressed(s, block);
+  }
+  // No waits: a call of the buffer would stand until its stream is reset.
+  wire::ControlBlock buffer_entry() {
+    StreamHandle nowhere;
+    switch (input_.below(4)) {
+      case 0: return svp::test::buffer_entry(driver().event_signal(nowhere, 1 + input_.below(4)));
+      case 1: return svp::test::buffer_entry(driver().fill(nowhere, region(), 0, some_bytes(), 0x5a5a));
+      case 2: {
+        wire::ControlBlock block = launch(nowhere);
+        be_brief(block);
+        return svp::test::buffer_entry(block);
+      }
+      default: return svp::test::buffer_entry(driver().nop(nowhere));
     }
   }
   // Transposed, or with any strides.
@@ -224,6 +273,10 @@ class Attack {
   }
 
   void drain() {
+    if (waits_without_end_) {
+      for (StreamHandle& s : streams_) (void)driver().reset_stream(s);
+      waits_without_end_ = false;
+    }
     attacker_.settle();
     collect();
     require(outstanding_.empty(), "every accepted block ends");
@@ -255,17 +308,43 @@ class Attack {
     }
     collect();
   }
+  // A trace is switched, or a command buffer made or destroyed, without waiting for the answer.
+  void unawaited_other() {
+    auto request = driver().admin_request(AdminCommand::Trace);
+    switch (input_.below(3)) {
+      case 0: request.arguments.trace.on = input_.below(2); break;
+      case 1: {
+        const std::uint32_t blocks = 1 + input_.below(8);
+        for (std::uint32_t i = 0; i < blocks; ++i) {
+          const wire::ControlBlock entry = buffer_entry();
+          std::memcpy(driver().at<std::byte>(kBufferAt + i * sizeof entry), &entry, sizeof entry);
+        }
+        request = driver().admin_request(AdminCommand::BufferCreate);
+        request.arguments.buffer_create = {kBufferAt, blocks, 0};
+        break;
+      }
+      default: {
+        if (buffers_.empty()) return;
+        const Buffer& buffer = buffers_[input_.below(256) % buffers_.size()];
+        request = driver().admin_request(AdminCommand::BufferDestroy);
+        request.arguments.buffer_destroy = {buffer.id, 0, buffer.epoch};
+      }
+    }
+    const AdminCommand command = request.command;
+    unawaited_.push_back({driver().send_admin(request), command, request.arguments.buffer_create.blocks});
+  }
   // A stream is reset, closed or opened without waiting for the answer, beside copies of a block of what comes next.
   void unawaited() {
     constexpr std::size_t kMost = 8;
     if (unawaited_.size() == kMost) return;
+    if (input_.below(2) != 0) return unawaited_other();
     const StreamHandle& s = stream();
     constexpr AdminCommand kCommands[] = {AdminCommand::StreamClose, AdminCommand::StreamReset,
                                           AdminCommand::StreamOpen};
     const AdminCommand command = kCommands[input_.below(3)];
     auto request = driver().stream_request(command, {s.id, s.incarnation + input_.below(2), 1});
     if (command == AdminCommand::StreamOpen) request = driver().admin_request(command);
-    unawaited_.push_back({driver().send_admin(request), command});
+    unawaited_.push_back({driver().send_admin(request), command, 0});
     for (unsigned copies = input_.below(64); copies > 0 && driver().block_slot_free(); --copies) {
       StreamHandle next{s.id, s.incarnation + 1, 1};
       submit(launch(next));
@@ -276,6 +355,12 @@ class Attack {
       const auto reply = driver().take_admin(sent.slot);
       if (!reply) return false;
       if (reply->outcome != Outcome::Ok) return true;
+      if (sent.command == AdminCommand::BufferCreate) {
+        buffers_.push_back({reply->values.buffer.buffer, sent.blocks, reply->values.buffer.epoch});
+      }
+      const bool names_stream = sent.command == AdminCommand::StreamOpen || sent.command == AdminCommand::StreamReset ||
+                                sent.command == AdminCommand::StreamClose;
+      if (!names_stream) return true;
       const auto& named = reply->values.stream;
       if (sent.command == AdminCommand::StreamOpen) streams_.push_back({named.stream, named.incarnation, 1});
       for (StreamHandle& s : streams_) {
@@ -376,7 +461,16 @@ class Attack {
   struct Unawaited {
     std::uint16_t slot;
     AdminCommand command;
+    std::uint32_t blocks;  // of BUFFER_CREATE
   };
+  struct Buffer {
+    std::uint32_t id;
+    std::uint32_t blocks;
+    std::uint64_t epoch;
+  };
+  // In host memory, behind what transfers use.
+  static constexpr std::uint64_t kBufferAt = wire::kHostMemoryOffset + 512 * wire::kKiB;
+  static constexpr std::uint64_t kPatchAt = kBufferAt + wire::kMaxBufferBlocks * wire::kBufferBlockBytes;
 
   Input input_;
   bool physical_;
@@ -386,6 +480,8 @@ class Attack {
   std::optional<RegionHandle> programs_;
   std::map<std::uint16_t, wire::ControlBlockHeader> outstanding_;
   std::vector<Unawaited> unawaited_;
+  std::vector<Buffer> buffers_;
+  bool waits_without_end_ = false;
   bool changed_ = false;
 };
 

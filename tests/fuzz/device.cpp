@@ -35,10 +35,11 @@ struct Mutation {
 // What is outstanding for ever must not hold a fuzzer for long.
 svp::Timeouts impatient() {
   svp::Timeouts t;
+  // reached: which ends a call by a typed error, and that is what the target asks for
   t.post_progress = t.function_reset = t.admin = t.detach = 20ms;
-  t.death_report = 5ms;
-  t.silent = 10ms;
-  t.recheck_max = t.tick = t.recheck_min = 500us;
+  t.death_report = 5ms;                            // reached: only an error's text is the poorer
+  t.silent = 10ms;                                 // reached: nothing is given up by it
+  t.recheck_max = t.tick = t.recheck_min = 500us;  // reached: these are looks, and more of them
   return t;
 }
 

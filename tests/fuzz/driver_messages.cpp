@@ -33,6 +33,7 @@ svp::SlotHandle make_slot(const svp::UniqueFd& file) {
 // Nobody answers here (the targets `device` and `control_messages` have a card): a request ends at once.
 svp::Timeouts impatient() {
   svp::Timeouts timeouts;
+  // reached: nobody answers here
   timeouts.post_progress = timeouts.function_reset = timeouts.header_check = svp::Timeouts::Duration(0);
   return timeouts;
 }

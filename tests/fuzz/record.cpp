@@ -17,9 +17,11 @@
 #include "host_driver/faults/script_json.hpp"
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
+#include "host_driver/spyrecode/file_archive.hpp"
 #include "shared/version.hpp"
 #include "tests/bounds.hpp"
 #include "tests/support/block_builder.hpp"
+#include "tests/support/bundle_builder.hpp"
 #include "tests/support/completion_sinks.hpp"
 #include "tests/support/program_builder.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
@@ -179,7 +181,7 @@ void record_texts() {
   write("boot_options", "all_words",
         std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
                     "strikes=3 stop_at=4 mutant=16 mutant_status=101 "
-                    "loop_watchdog_ms=500"));
+                    "loop_watchdog_ms=500"));  // reached: by nobody, it is a text
 }
 
 void record_fault_scripts() {
@@ -253,6 +255,75 @@ void record_plans() {
   record("program_not_symbolic", std::span(&program, 1), svp::SymbolicArguments::Off);
 }
 
+// A bundle with lengths of three arguments, in both forms that the target takes.
+void record_archive(const std::string& name, const std::string& text, const std::string& sdsc) {
+  Bytes front{3};
+  for (const unsigned sticks : {16, 200, 64}) {
+    append(front, std::uint8_t{1});  // a multiple of 128
+    append(front, static_cast<std::uint16_t>(sticks));
+  }
+  Bytes texts = front, archive = front;
+  append(texts, std::uint8_t{1});
+  for (const char c : text + '\0' + sdsc) append(texts, c);
+  append(archive, std::uint8_t{0});
+  const svp::spyrecode::NamedFiles files{{"bundle.mlir", text}, {"sdsc_0.json", sdsc}};
+  for (const std::byte b : svp::spyrecode::write_archive(files)) append(archive, b);
+  write("bundle_archive", name + "_texts", texts);
+  write("bundle_archive", name, archive);
+}
+
+// Bundles of one operation each: what the compiler reads of them.
+void record_bundles() {
+  using test::BundleTensor;
+  const auto matrix = [](const std::string& base) {
+    return BundleTensor{.order = {"mb", "out"}, .stick = "out", .base = base};
+  };
+  const auto record = [](const std::string& name, const test::BundleOperation& operation, bool looped) {
+    test::BundleBuilder builder(3, 8192);
+    if (looped) builder.begin_loop("%i_0", 4);
+    builder.add(operation);
+    if (looped) builder.end_loop();
+    write("bundle_text", name, builder.text());
+    write("sdsc", name, builder.read("sdsc_0.json"));
+    record_archive(name, builder.text(), builder.read("sdsc_0.json"));
+  };
+  BundleTensor tile = matrix("arg_0"), result = matrix("arg_1"), index = matrix("arg_0"), value = matrix("arg_1");
+  tile.loops = {{"%i_0", 4096}};
+  tile.gap = {{"mb", 96}};
+  result.scale = {{"out", -2}};
+  index = {.order = {"mb"}, .stick = "mb", .base = "arg_0", .format = "SENUINT32", .index = true};
+  value.order = {"out", "mb"};
+  value.indirect = true;
+  const std::vector<std::pair<std::string, std::uint32_t>> extents{{"mb", 32}, {"out", 128}};
+  record("add", {.op = "add", .extents = extents, .tensors = {matrix("arg_0"), matrix("arg_1"), matrix("arg_2")}},
+         false);
+  record("add_in_a_loop", {.op = "add", .extents = extents, .tensors = {tile, matrix("arg_1"), matrix("pool")}}, true);
+  record("mean_with_a_mask",
+         {.op = "mean",
+          .extents = extents,
+          .tensors = {matrix("arg_0"), result},
+          .slices = {{"mb", 4}},
+          .constants = {{"samv-maskvalue", 0}, {"scaling_factor", 0x3E00}},
+          .masks = {{"out", {100, 28}}}},
+         false);
+  record("gather", {.op = "identity", .extents = extents, .tensors = {index, value, matrix("arg_2")}}, false);
+  BundleTensor padded = matrix("arg_0"), narrow = matrix("arg_0");
+  padded.gap = {{"mb", 28}};
+  narrow.format = "IEEE_FP32";
+  record("restickify",
+         {.op = "ReStickifyOpHBM",
+          .extents = {{"mb", 128}, {"out", 64}},
+          .tensors = {padded, {.order = {"out", "mb"}, .stick = "mb", .base = "arg_1"}}},
+         false);
+  record("conversion", {.op = "fp32todl16", .extents = extents, .tensors = {narrow, matrix("arg_1")}}, false);
+  record("scratchpad",
+         {.op = "exp",
+          .extents = extents,
+          .tensors = {{.order = {"mb", "out"}, .stick = "out", .offset = 4096}, matrix("arg_0")},
+          .slices = {{"mb", 2}, {"out", 2}}},
+         false);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -266,6 +337,7 @@ int main(int count, char** arguments) {
     record_texts();
     record_fault_scripts();
     record_plans();
+    record_bundles();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fuzz_record: %s\n", error.what());
     return 1;

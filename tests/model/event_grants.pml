@@ -58,7 +58,7 @@ byte wanted[WAITERS];
 
 byte waits = 0, resets = 0, signals = 0;
 
-hidden byte p, h, w, t, i;
+hidden byte p, h, w, on, i;
 hidden byte found;
 
 #define PLACE handle_place[named[w]]
@@ -85,11 +85,11 @@ inline make_grant() {
 #else
     epoch[p] = made + 1;
 #endif
-    timeline[p] = t;
+    timeline[p] = on;
     lowest[p] = NEVER;
     handle_place[made] = p;
     handle_epoch[made] = epoch[p];
-    handle_of[made] = t;
+    handle_of[made] = on;
     handle_lasts[made] = true;
     made++
   :: else
@@ -152,10 +152,10 @@ inline forget_handles_of(whose) {
 
 inline reset_owner() {
 #ifndef NO_REVOKE_OF_OWNER
-  revoke_all_of(t);
+  revoke_all_of(on);
 #endif
-  forget_handles_of(t);
-  value[t] = 0
+  forget_handles_of(on);
+  value[on] = 0
 }
 
 inline reset_grantee() {
@@ -184,20 +184,20 @@ inline reset_grantee() {
 }
 
 inline signal() {
-  value[t]++;
+  value[on]++;
 #ifndef NO_CALL
   p = 0;
   do
   :: p < PLACES ->
     if
-    :: epoch[p] != 0 && timeline[p] == t && value[t] >= lowest[p] ->
+    :: epoch[p] != 0 && timeline[p] == on && value[on] >= lowest[p] ->
       lowest[p] = NEVER;
       w = 0;
       do
       :: w < WAITERS ->
         if
-        :: state[w] == Held && PLACE == p && wanted[w] <= value[t] -> state[w] = Runnable
-        :: state[w] == Held && PLACE == p && wanted[w] > value[t] && wanted[w] < lowest[p] -> lowest[p] = wanted[w]
+        :: state[w] == Held && PLACE == p && wanted[w] <= value[on] -> state[w] = Runnable
+        :: state[w] == Held && PLACE == p && wanted[w] > value[on] && wanted[w] < lowest[p] -> lowest[p] = wanted[w]
         :: else
         fi;
         w++
@@ -220,11 +220,11 @@ inline step_wait() {
   if
   :: !found -> state[w] = Idle /* ends: the grant was revoked */
   :: else ->
-    t = timeline[PLACE];
+    on = timeline[PLACE];
     assert(handle_lasts[named[w]]);
-    assert(t == handle_of[named[w]]);
+    assert(on == handle_of[named[w]]);
     if
-    :: wanted[w] <= value[t] -> state[w] = Idle
+    :: wanted[w] <= value[on] -> state[w] = Idle
     :: else ->
       state[w] = Held;
 #ifndef NO_LOWEST
@@ -257,7 +257,7 @@ active proctype card() {
   do
   :: atomic {
       if
-      :: made < MADE -> choose(a, TIMELINES); skip; d_step { t = a; make_grant(); skip }
+      :: made < MADE -> choose(a, TIMELINES); skip; d_step { on = a; make_grant(); skip }
       :: choose(a, PLACES); skip;
         d_step {
           p = a;
@@ -267,11 +267,11 @@ active proctype card() {
           fi;
           skip
         }
-      :: resets < RESETS -> choose(a, TIMELINES); skip; d_step { resets++; t = a; reset_owner(); skip }
+      :: resets < RESETS -> choose(a, TIMELINES); skip; d_step { resets++; on = a; reset_owner(); skip }
       :: resets < RESETS -> d_step { resets++; reset_grantee(); skip }
       :: choose(a, TIMELINES);
         if
-        :: value[a] < VALUES && signals < 2 * VALUES -> d_step { signals++; t = a; signal(); skip }
+        :: value[a] < VALUES && signals < 2 * VALUES -> d_step { signals++; on = a; signal(); skip }
         :: else
         fi
       :: waits < WAITS && made > 0 ->

@@ -50,7 +50,7 @@ byte incarnation[STREAMS];
 byte resets = 0;
 
 /* Of one step: no part of a state. */
-hidden byte s, t, v, i, at, b;
+hidden byte s, to, v, i, at, b;
 hidden byte any, cycle, found;
 
 #define HEAD AT(s, head[s])
@@ -116,25 +116,25 @@ inline look_for_cycle() {
   i = 0;
   do
   :: i < STREAMS && !cycle ->
-    t = target[AT(at, head[at])];
+    to = target[AT(at, head[at])];
     v = wanted[AT(at, head[at])];
     if
-    :: t == at -> cycle = true
+    :: to == at -> cycle = true
     :: else ->
       if
 #ifndef THROUGH_FULFILLED
-      :: v <= value[t] || wanted_of[AT(at, head[at])] != incarnation[t] -> break
+      :: v <= value[to] || wanted_of[AT(at, head[at])] != incarnation[to] -> break
 #endif
 #ifndef ANY_WAIT_IS_A_CYCLE
-      :: queued[t] < v -> break
+      :: queued[to] < v -> break
 #endif
       :: else ->
         if
-        :: t == s -> cycle = true
+        :: to == s -> cycle = true
         :: else ->
           if
-          :: !parked[t] -> break
-          :: else -> at = t
+          :: !parked[to] -> break
+          :: else -> at = to
           fi
         fi
       fi
@@ -153,25 +153,25 @@ inline is_in_a_cycle() {
   i = 0;
   do
   :: i < STREAMS ->
-    t = target[AT(at, head[at])];
+    to = target[AT(at, head[at])];
     v = wanted[AT(at, head[at])];
     if
-    :: t == at -> cycle = true; break
+    :: to == at -> cycle = true; break
     :: else
     fi;
     found = false;
-    any = head[t] < count[t] && !signals[AT(t, head[t])];  /* it waits, too */
-    b = head[t];
+    any = head[to] < count[to] && !signals[AT(to, head[to])];  /* it waits, too */
+    b = head[to];
     do
-    :: b < count[t] ->
-      found = found || (signals[AT(t, b)] && wanted[AT(t, b)] >= v);
+    :: b < count[to] ->
+      found = found || (signals[AT(to, b)] && wanted[AT(to, b)] >= v);
       b++
     :: else -> break
     od;
     if
     :: !any || !found -> break
-    :: t == s -> cycle = true; break
-    :: else -> at = t
+    :: to == s -> cycle = true; break
+    :: else -> at = to
     fi;
     i++
   :: else -> break
@@ -189,17 +189,17 @@ inline step_signal() {
 inline step_wait() {
   parked[s] = false;
   called[s] = false;
-  t = target[HEAD];
+  to = target[HEAD];
   v = wanted[HEAD];
   if
-  :: wanted_of[HEAD] == incarnation[t] && v <= value[t] -> head[s]++
-  :: wanted_of[HEAD] == incarnation[t] && v > value[t] && poisoned[t] -> poison()
-  :: wanted_of[HEAD] < incarnation[t] && v <= before[t] && wanted_of[HEAD] + 1 == incarnation[t] ->
-    assert(v <= value[t]);
+  :: wanted_of[HEAD] == incarnation[to] && v <= value[to] -> head[s]++
+  :: wanted_of[HEAD] == incarnation[to] && v > value[to] && poisoned[to] -> poison()
+  :: wanted_of[HEAD] < incarnation[to] && v <= before[to] && wanted_of[HEAD] + 1 == incarnation[to] ->
+    assert(v <= value[to]);
     head[s]++
-  :: wanted_of[HEAD] < incarnation[t] && !(v <= before[t] && wanted_of[HEAD] + 1 == incarnation[t]) ->
+  :: wanted_of[HEAD] < incarnation[to] && !(v <= before[to] && wanted_of[HEAD] + 1 == incarnation[to]) ->
     /* What was signalled is still known. */
-    assert(wanted_of[HEAD] + 1 != incarnation[t] || v > signalled[t]);
+    assert(wanted_of[HEAD] + 1 != incarnation[to] || v > signalled[to]);
     poison()
   :: else ->
     look_for_cycle();
@@ -252,10 +252,10 @@ inline look_at_the_end() {
   :: s < STREAMS ->
     if
     :: parked[s] ->
-      t = target[HEAD];
-      assert(wanted[HEAD] > value[t]);              /* no lost wake-up */
-      assert(wanted_of[HEAD] == incarnation[t]);
-      assert(!poisoned[t]);
+      to = target[HEAD];
+      assert(wanted[HEAD] > value[to]);              /* no lost wake-up */
+      assert(wanted_of[HEAD] == incarnation[to]);
+      assert(!poisoned[to]);
       is_in_a_cycle();
       assert(!cycle)
     :: else

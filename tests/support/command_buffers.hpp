@@ -11,23 +11,11 @@
 #include "host_driver/device/device.hpp"
 #include "shared/command_buffer.hpp"
 #include "shared/control_block.hpp"
+#include "tests/support/buffer_entry.hpp"
 
 namespace svp::test {
 
 using CardBufferName = decltype(wire::AdminReply::Values::buffer);
-
-// The block as it stands in a buffer, 512 bytes.
-inline wire::ControlBlock buffer_entry(const wire::ControlBlock& block) {
-  wire::ControlBlock entry{};
-  const unsigned sticks = wire::required_sticks(block);
-  std::memcpy(&entry, &block, sticks * wire::kStickBytes);
-  entry.header = {};
-  entry.header.magic = wire::kControlBlockMagic;
-  entry.header.sticks = static_cast<std::uint8_t>(sticks);
-  entry.header.opcode = block.header.opcode;
-  entry.header.budget = block.header.budget;
-  return entry;
-}
 
 // From host memory at `offset` of the device.
 inline wire::AdminReply create_buffer(Device& device, std::span<const wire::ControlBlock> blocks,

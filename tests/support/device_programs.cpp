@@ -36,11 +36,12 @@ class ProgramMaker {
   RandomProgram make() {
     for (unsigned i = 0; i < limits_.operations; ++i) add_operation();
     builder_.pool_bytes = pool_bytes_;
+    builder_.flags = one_in(random_, 4) ? kOneStorage : 0;
     builder_.slices = slices_;
     builder_.scratchpad_bytes = static_cast<std::uint32_t>(scratchpad_bytes_);
     for (std::size_t i = 0; i < contents_.size(); ++i) builder_.arguments()[i].bytes = contents_[i].size();
-    RandomProgram made{builder_.build(), builder_.arguments(), std::move(contents_), 0, std::move(text_)};
-    made.workspace_bytes = workspace_bytes(builder_.header());
+    RandomProgram made{builder_.build(), builder_.arguments(), std::move(contents_), builder_.header(),
+                       std::move(text_)};
     const Refusal refusal = check_program(made.program);
     if (refusal.ok()) return made;
     throw std::logic_error("a random program is refused: " + std::string(name(refusal.where)) + ", operation " +
@@ -114,8 +115,7 @@ class ProgramMaker {
 
   // A new place in an argument that several operands share.
   Region new_region(std::uint64_t bytes) {
-    constexpr std::size_t kShared = 6;
-    const bool fresh = shared_.size() < kShared && (shared_.empty() || one_in(random_, 2));
+    const bool fresh = shared_.size() < limits_.arguments && (shared_.empty() || one_in(random_, 2));
     if (fresh) shared_.push_back(new_argument());
     const std::uint8_t argument = fresh ? shared_.back() : shared_[below(random_, shared_.size())];
     auto& content = contents_[argument];

@@ -22,6 +22,8 @@ struct ProgramLimits {
   unsigned operations = 1;         // besides copies to and from the workspace
   std::uint64_t positions = 4096;  // of an operation: the product of its extents
   unsigned rank = wire::program::kMaxRank;
+  // that operands share; what an index leads to has one of its own besides
+  unsigned arguments = 6;
   bool loops = false;      // up to two around each operation
   bool workspace = false;  // operands in the pool, and in scratchpads with splits
 };
@@ -30,8 +32,8 @@ struct RandomProgram {
   std::vector<std::byte> program;
   std::vector<wire::program::Argument> entries;
   std::vector<std::vector<std::byte>> arguments;  // as they are before the launch
-  std::uint64_t workspace_bytes;
-  std::string text;  // opcode, formats and extents of its operations, for messages
+  wire::program::Header header;                   // with the workspace and the scratchpads that it needs
+  std::string text;                               // opcode, formats and extents of its operations, for messages
 };
 
 RandomProgram random_program(std::mt19937_64& random, const ProgramLimits& limits);

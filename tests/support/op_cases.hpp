@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random cases of the operations of spyre::ops: any shapes with remainders, layouts, views and types; the card's bytes
-// of the inputs with NaN in every padding lane; the expected result in double precision and its bound. Who executes a
-// program is the caller's matter: the golden model, or a card. No test framework: what is wrong is a text.
+// Random cases of the operations of spyre::ops: any shapes with remainders, some without elements, layouts, views and
+// types; the card's bytes of the inputs with NaN in every padding lane; the expected result in double precision. Who
+// executes a program is the caller's matter: the golden model, or a card. No test framework: what is wrong is a text.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,6 @@ struct OpCase {
   std::vector<std::vector<std::byte>> inputs;  // the card's bytes of each tensor, all of it
   std::vector<std::byte> out;                  // what Request::out holds before; empty: undefined
   std::vector<ops::Array> expected;
-  double relative = 0;  // of the largest expected magnitude of the case
-  double ulps = 0;      // of each element's own, on the result's format
 
   std::string text() const;
 };
@@ -35,7 +33,8 @@ using Random = std::mt19937_64;
 // What `size_limit` bounds: elements of the largest tensor.
 OpCase random_op_case(ops::Op op, Random& random, std::int64_t size_limit = 20000);
 
-// Executes a program: arguments are the card's bytes of the inputs, then of the outputs.
+// Executes a program that has something to do: arguments are the card's bytes of the inputs, then of the outputs, but
+// for tensors without elements.
 using Executor = std::function<void(const ops::Lowered&, std::span<const std::span<std::byte>>)>;
 
 // What is wrong, if anything.

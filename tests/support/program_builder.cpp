@@ -75,6 +75,7 @@ Header ProgramBuilder::header() const {
   header.pool_bytes = pool_bytes;
   header.slices = slices;
   header.scratchpad_bytes = scratchpad_bytes;
+  header.flags = flags;
   return header;
 }
 

@@ -40,6 +40,7 @@ class ProgramBuilder {
   std::uint64_t pool_bytes = 0;
   std::uint32_t slices = 0;
   std::uint32_t scratchpad_bytes = 0;
+  std::uint32_t flags = 0;
 
   wire::program::Header header() const;
   // The program, with its checksum.

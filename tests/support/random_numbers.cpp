@@ -23,7 +23,7 @@ struct FloatShape {
   std::array<std::uint32_t, 8> special;
 };
 const FloatShape* shape_of(Format format) {
-  static constexpr FloatShape kDl16{6, 9, {0, 0x7FFF, 0x0001, 0x7FFE, 0x3E00, 0x3DFF, 0x01FF, 0x4200}};
+  static constexpr FloatShape kDl16{6, 9, {0, 0x7FFF, 0x7FFE, 0x0001, 0x7FFD, 0x3E00, 0x3DFF, 0x01FF}};
   static constexpr FloatShape kFp32{
       8, 23, {0, 0x7FC00000, 0x7F800000, 0x00000001, 0x007FFFFF, 0x7F7FFFFF, 0x3F800000, 0x7F800001}};
   static constexpr FloatShape kE4m3{4, 3, {0, 0x7F, 0x01, 0x07, 0x08, 0x7E, 0x38, 0x3C}};

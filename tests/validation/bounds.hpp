@@ -12,15 +12,16 @@ inline constexpr std::chrono::seconds kBlock{20};
 inline constexpr std::chrono::seconds kLoad{10};
 // A command that is answered takes microseconds: on a busy machine it may take a while until somebody looks.
 inline constexpr std::chrono::seconds kAdmin{20};
-// Scenarios in which a reply never comes wait for just that.
-inline constexpr std::chrono::seconds kMissingReply{1};
+// Scenarios in which a reply never comes wait for just that: half of the driver's own bound. Their other commands take
+// microseconds.
+inline constexpr std::chrono::seconds kMissingReply{5};
 // A scenario whose check is disabled has to be told that it failed, and no more.
 inline constexpr std::chrono::seconds kShortTimeout{5};
 // An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes
 // longer.
 inline constexpr std::chrono::seconds kSettle{5};
-// A boot that was stopped says so after this silence: the steps are told apart by their POST codes.
-inline constexpr std::chrono::milliseconds kPostProgress{500};
+// A function's reset that is stuck is given up after this time; one that works takes milliseconds.
+inline constexpr std::chrono::seconds kStuckReset{5};
 // A kernel with budget that is left alone has run so long; and so long nothing comes of a completion that is not
 // posted.
 inline constexpr std::chrono::milliseconds kLeftAlone{50};

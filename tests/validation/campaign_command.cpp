@@ -3,8 +3,9 @@
 
 #include <csignal>
 #include <cstdio>
-#include <fstream>
+#include <ostream>
 
+#include "host_driver/base/output_file.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "tests/validation/campaign/campaign.hpp"
@@ -26,11 +27,8 @@ using svp::campaign::Scenario;
 using svp::campaign::Verdict;
 
 void write_file(const char* option, const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) {
-    throw svp::InvalidArgument(option, "'" + path + "' could not be written", "name a file in a folder that exists");
+  if (const auto written = svp::write_output_file(path, [&](std::ostream& out) { out << text; }); !written) {
+    throw svp::InvalidArgument(option, written.error().message, written.error().next_step);
   }
 }
 

@@ -5,7 +5,9 @@
 #include "host_driver/cli/output.hpp"
 #include "tests/validation/command_line.hpp"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   const bool json = cli::asks_for_json(argc, argv);
   try {
     validation::CommandLine command;
@@ -16,7 +18,14 @@ int main(int argc, char** argv) {
     }
     return command.execute();
   } catch (const std::exception& error) {
-    cli::print_error(error, json);
+    if (cli::output_failure().empty()) cli::print_error(error, json);
     return cli::kRefused;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::prepare_standard_streams();
+  return cli::with_output_written(run(argc, argv), cli::kRefused);
 }

@@ -45,7 +45,11 @@ struct Row {
 inline constexpr std::size_t kMaxRows = 65'536;  // a boot and all of this program's work translate about 5 000
 
 struct Table {
-  std::atomic<std::uint64_t> rows;  // in use; what finds no room is not counted, and `overflow` says so
+  // Address of the block that an iteration of hart 0's loop begins with; 0: none. The reader sets it, and `longest` to
+  // 0.
+  std::atomic<std::uint64_t> iteration;
+  std::atomic<std::uint64_t> longest;  // instructions between two of those
+  std::atomic<std::uint64_t> rows;     // in use; what finds no room is not counted, and `overflow` says so
   std::atomic<std::uint64_t> overflow;
   std::array<Row, kMaxRows> row;
 };

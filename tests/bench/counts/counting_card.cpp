@@ -21,17 +21,18 @@ constexpr std::uint64_t kWarmUps = 50;  // everything is translated, and linked,
 // The emulator opens it by this process's name of the descriptor.
 std::string path_of(const svp::UniqueFd& file) { return fmt::format("/proc/{}/fd/{}", ::getpid(), file.get()); }
 
-const Table* map_table(const svp::UniqueFd& file) {
+Table* map_table(const svp::UniqueFd& file) {
   bench::require(file.valid() && ::ftruncate(file.get(), sizeof(Table)) == 0, "no memory for the table of counts");
-  void* const at = ::mmap(nullptr, sizeof(Table), PROT_READ, MAP_SHARED, file.get(), 0);
+  void* const at = ::mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   bench::require(at != MAP_FAILED, "the table of counts can not be mapped");
-  return static_cast<const Table*>(at);
+  return static_cast<Table*>(at);
 }
 
-std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file) {
+std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, unsigned virtual_functions) {
   svp::ContextOptions options;
   svp::CardOptions& card = options.card.emplace();
   card.cores = 1;
+  card.virtual_functions = virtual_functions;
   card.emulator.extra_arguments = {"-plugin", fmt::format("{},table={}", SPYRE_COUNTING_PLUGIN, path_of(file))};
   return svp::Context::open(std::move(options));
 }
@@ -56,8 +57,10 @@ void add(Totals& to, const Totals& more) {
 
 }  // namespace
 
-CountingCard::CountingCard()
-    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)), table_(map_table(file_)), context_(boot(file_)) {
+CountingCard::CountingCard(unsigned virtual_functions)
+    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)),
+      table_(map_table(file_)),
+      context_(boot(file_, virtual_functions)) {
   bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
   client_ = std::make_unique<bench::BlockClient>(context_->device());
 }
@@ -65,7 +68,7 @@ CountingCard::CountingCard()
 CountingCard::~CountingCard() {
   client_.reset();
   context_.reset();
-  ::munmap(const_cast<Table*>(table_), sizeof(Table));
+  ::munmap(table_, sizeof(Table));
 }
 
 CountingCard::Snapshot CountingCard::snapshot() const {
@@ -153,6 +156,19 @@ Cost CountingCard::first_below(const std::function<void()>& batch, const Bounds&
   }
   bench::require(table_->overflow.load() == 0, "the table of counts is too small");
   return cost;
+}
+
+std::uint64_t CountingCard::longest_iteration(const std::function<void()>& work) {
+  const auto image = svp::value_or_throw(svp::ElfImage::open(context_->card().options().firmware));
+  const auto loop = image.address_of("_ZN2fw9loop_stepERNS_4CardERj");
+  bench::require(loop.has_value(), "the firmware has no loop_step()");
+  table_->longest.store(0, std::memory_order_relaxed);
+  table_->iteration.store(*loop, std::memory_order_relaxed);
+  work();
+  const std::uint64_t longest = table_->longest.load(std::memory_order_relaxed);
+  table_->iteration.store(0, std::memory_order_relaxed);
+  bench::require(longest != 0, "no iteration of hart 0's loop was seen");
+  return longest;
 }
 
 Counted CountingCard::one_by_one(const wire::ControlBlock& block, std::size_t blocks) {

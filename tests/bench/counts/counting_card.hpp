@@ -38,8 +38,9 @@ struct Counted {
 
 class CountingCard {
  public:
-  // Boots. Throws svp::Error, or bench::MeasurementError when the emulator loads no plugin.
-  CountingCard();
+  // Boots a card whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator loads no
+  // plugin.
+  explicit CountingCard(unsigned virtual_functions = 0);
   ~CountingCard();
 
   svp::Context& context() { return *context_; }
@@ -60,6 +61,9 @@ class CountingCard {
   Counted launched(const std::function<void()>& launch, std::size_t batches);
   Cost launched_below(const std::function<void()>& launch, const Bounds& bounds);
 
+  // Instructions of the longest iteration of hart 0's loop that began and ended in `work`.
+  std::uint64_t longest_iteration(const std::function<void()>& work);
+
  private:
   using Snapshot = std::vector<Totals>;  // of each row
 
@@ -73,7 +77,7 @@ class CountingCard {
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
 
   svp::UniqueFd file_;
-  const Table* table_ = nullptr;
+  Table* table_ = nullptr;
   std::unique_ptr<svp::Context> context_;
   std::unique_ptr<bench::BlockClient> client_;
 };

@@ -20,6 +20,7 @@ namespace {
 struct Block {
   counts::Row* row;
   std::uint64_t address;
+  std::uint64_t instructions;
   bool ends_indirectly;
 };
 
@@ -44,9 +45,30 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
 
 constexpr std::uint64_t page_of(std::uint64_t address) { return address >> 12; }
 
+// Of the present iteration of hart 0's loop; none has begun since the reader asked.
+std::uint64_t in_iteration = 0;
+bool iteration_began = false;
+
+void count_iteration(const Block& block) {
+  const std::uint64_t begin = table->iteration.load(std::memory_order_relaxed);
+  if (begin == 0) {
+    iteration_began = false;
+    return;
+  }
+  if (block.address == begin) {
+    if (iteration_began && in_iteration > table->longest.load(std::memory_order_relaxed)) {
+      table->longest.store(in_iteration, std::memory_order_relaxed);
+    }
+    iteration_began = true;
+    in_iteration = 0;
+  }
+  in_iteration += block.instructions;
+}
+
 void executed(unsigned hart, void* data) {
   if (hart != 0) return;
   const auto& block = *static_cast<const Block*>(data);
+  count_iteration(block);
   add(block.row->executed, 1);
   if (last != nullptr && (last->ends_indirectly || page_of(last->address) != page_of(block.address))) {
     add(block.row->lookups, 1);
@@ -76,7 +98,8 @@ void translated(qemu_plugin_id_t, qemu_plugin_tb* tb) {
   counts::Row& row = table->row[at];
   row.address.store(qemu_plugin_tb_vaddr(tb), std::memory_order_relaxed);
   row.instructions.store(instructions, std::memory_order_relaxed);
-  blocks[at] = {&row, qemu_plugin_tb_vaddr(tb), jumps_indirectly(qemu_plugin_tb_get_insn(tb, instructions - 1))};
+  blocks[at] = {&row, qemu_plugin_tb_vaddr(tb), instructions,
+                jumps_indirectly(qemu_plugin_tb_get_insn(tb, instructions - 1))};
   table->rows.store(at + 1, std::memory_order_release);
   qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, 0, &blocks[at]);
 }

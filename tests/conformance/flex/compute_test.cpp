@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <list>
+#include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/conformance/flex/flex_runtime.hpp"
@@ -71,6 +74,59 @@ TEST_F(FlexCompute, ADeviceProgramIsAPlanLikeAnyOther) {
   other->synchronize();
   expect_all(c, 7);
   EXPECT_THAT(what_of([&] { plan.launch(stream(), {&a}, Addresses::Bound); }), HasSubstr("takes 2 operands, 1"));
+}
+
+// The place of a program is allocated when it is launched first. A callback that is called then may launch, too, and
+// may wait for a thread that launches (Python's lock).
+TEST_F(FlexCompute, ACallbackOfTheFirstLaunchMayLaunchTheSameProgram) {
+  const PreparedPlan plan = prepared("program");
+  const auto a = filled(3);
+  const auto b = filled(0);
+  const auto c = filled(0);
+  const auto d = filled(0);
+  auto room = tensor(std::size_t{1} << 20);  // before the rest is taken
+  std::list<flex::CompositeAddress> rest;
+  for (std::size_t bytes = std::size_t{1} << 34; bytes >= 128;) {
+    try {
+      rest.push_back(tensor(bytes));
+    } catch (const std::runtime_error&) {
+      bytes /= 2;
+    }
+  }
+  flex::RuntimeStream* const other = runtime->createStream(flex::RuntimeStreamPriority::NORMAL);
+  stream().synchronize();  // what was filled is there for the other stream
+  int calls = 0;
+  allocator().registerMemoryPressureCallback([&](std::unique_lock<std::mutex>& lock) {
+    ++calls;
+    lock.unlock();
+    room = flex::CompositeAddress();
+    std::thread launching([&] {
+      plan.launch(*other, {&a, &b}, Addresses::Bound);
+      other->synchronize();
+    });
+    launching.join();  // bounded: its launch needs no lock that this thread holds
+    plan.launch(stream(), {&a, &c}, Addresses::Bound);
+    lock.lock();
+  });
+  plan.launch(stream(), {&a, &d}, Addresses::Bound);
+  stream().synchronize();
+  allocator().registerMemoryPressureCallback(nullptr);
+  EXPECT_EQ(calls, 1);
+  for (const auto* copy : {&b, &c, &d}) expect_all(*copy, 3);
+}
+
+// More than a card may touch that has a third of a machine of 15 GiB. Memory that was dropped is used again in the
+// order of the stream, and nobody waits.
+TEST_F(FlexCompute, ALoopThatDropsItsResultsNeedsNoSynchronize) {
+  const PreparedPlan plan = prepared("program");
+  const auto last = filled(0);
+  for (int i = 0; i < 170; ++i) {
+    const auto result = tensor(std::size_t{32} << 20);
+    stream().fillAsync(&result, i, DataFormats::SEN169_FP16, true);
+    if (i == 169) plan.launch(stream(), {&result, &last}, Addresses::Bound);
+  }
+  stream().synchronize();
+  expect_all(last, 169);
 }
 
 TEST_F(FlexCompute, LaunchesFollowEachOtherWithTensorsOfTheirOwn) {

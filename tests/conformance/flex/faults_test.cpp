@@ -2,13 +2,19 @@
 // Faults below, as a program sees them through the runtime interface.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/conformance/flex/flex_runtime.hpp"
 #include "tests/support/flex/prepared_plan.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace flex_test {
 namespace {
@@ -64,6 +70,147 @@ TEST_F(FlexFault, OfAKernelFailsItsStreamUntilTheRuntimeIsReplaced) {
   EXPECT_FALSE(other.needsShutdown());
   replace();
   expect_works();
+}
+
+// Three rows of a table of 16, by number.
+class FlexIndex : public FlexFault {
+ protected:
+  FlexIndex() {
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      rows_[i] = static_cast<std::uint16_t>(deeptools::FloatToFp16Bin(static_cast<float>(i / 64)));
+    send(stream(), rows_.data(), rows_.size() * 2, table);
+    stream().synchronize();
+  }
+  void launch(flex::RuntimeStream& on, std::array<std::int32_t, 3> numbers) {
+    numbers_ = numbers;
+    send(on, numbers_.data(), sizeof numbers_, index);
+    plan.launch(on, {&table, &index, &taken}, PreparedPlan::Addresses::Fast);
+  }
+  void expect_taken(flex::RuntimeStream& on, std::array<std::int32_t, 3> numbers) {
+    launch(on, numbers);
+    std::vector<std::uint16_t> back(std::size_t{3} * 64);
+    receive(on, back.data(), back.size() * 2, taken);
+    on.synchronize();
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      EXPECT_EQ(back[i], rows_[static_cast<std::size_t>(numbers[i / 64]) * 64]) << i;
+    }
+  }
+  void expect_no_error(flex::RuntimeStream& on) {
+    EXPECT_FALSE(on.needsShutdown());
+    EXPECT_FALSE(runtime->hasStreamError());
+  }
+
+  static constexpr const char* kOutside =
+      "index 40 is outside of argument 0, which has 16 rows: operation 0 (Gather), operand 1";
+  PreparedPlan plan = prepared("gather");
+  flex::CompositeAddress table = tensor(16 * 128), index = tensor(128), taken = tensor(3 * 128);
+
+ private:
+  std::vector<std::uint16_t> rows_ = std::vector<std::uint16_t>(std::size_t{16} * 64);
+  std::array<std::int32_t, 3> numbers_{};
+};
+
+TEST_F(FlexIndex, OutsideIsToldOnceAndTheStreamGoesOn) {
+  expect_taken(stream(), {0, 15, 3});
+  for (int i = 0; i < 3; ++i) {
+    launch(stream(), {1, 40, 2});
+    EXPECT_THAT(what_of([&] { stream().synchronize(); }),
+                AllOf(HasSubstr(kOutside), HasSubstr("outcome FAULT"),
+                      HasSubstr("next: give indices from 0 to 15 and launch again: the stream goes on")));
+    expect_no_error(stream());
+    EXPECT_EQ(what_of([&] { stream().synchronize(); }), "nothing was thrown");
+    expect_taken(stream(), {7, 15, i});
+  }
+  launch(stream(), {-1, 0, 0});
+  EXPECT_THAT(what_of([&] { stream().synchronize(); }), HasSubstr("index -1 is outside of argument 0"));
+  expect_works();
+}
+
+TEST_F(FlexIndex, OutsideIsToldByWhateverCallFindsIt) {
+  flex::RuntimeStream& on = *runtime->createStream(flex::RuntimeStreamPriority::NORMAL);
+  std::vector<std::uint8_t> bytes(128);
+  const std::vector<std::function<void()>> calls{
+      [&] { on.synchronize(); },
+      [&] { on.fillAsync(&taken, 0, DataFormats::SEN169_FP16, true); },
+      [&] { send(on, bytes.data(), bytes.size(), index); },
+      [&] { receive(on, bytes.data(), bytes.size(), index); },
+      [&] { plan.launch(on, {&table, &index, &taken}, PreparedPlan::Addresses::Bound); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    launch(on, {0, 40, 0});
+    while (!on.query()) {  // bounded: the kernel ends by itself, by the watchdog at the latest
+    }
+    expect_no_error(on);
+    EXPECT_THAT(what_of(calls[i]), HasSubstr(kOutside)) << i;
+    expect_taken(on, {5, 6, 7});
+  }
+}
+
+// What was launched behind it, before anybody knew, is not executed. What is launched afterwards is.
+TEST_F(FlexIndex, LaunchesBehindItAreNotExecutedAndCounted) {
+  const auto behind = tensor(128);
+  stream().fillAsync(&behind, 1, DataFormats::SENINT8, true);
+  std::vector<std::uint8_t> back(128, 77), ones(128, 1);
+  launch(stream(), {0, 0, 40});
+  std::size_t told = 0;  // a launch that finds the error has done nothing
+  const auto may_tell = [&](const std::function<void()>& call) {
+    const std::string what = what_of(call);
+    told += what.find(kOutside) != std::string::npos ? 1U : 0U;
+    return told != 0;
+  };
+  const bool early = may_tell([&] { stream().fillAsync(&behind, 2, DataFormats::SENINT8, true); }) ||
+                     may_tell([&] { receive(stream(), back.data(), back.size(), behind); });
+  if (!early) {
+    EXPECT_THAT(what_of([&] { stream().synchronize(); }),
+                AllOf(HasSubstr(kOutside), HasSubstr("2 launches behind it on this stream were not executed")));
+    EXPECT_EQ(back, std::vector<std::uint8_t>(128, 77));
+  }
+  receive(stream(), back.data(), back.size(), behind);
+  stream().synchronize();
+  EXPECT_EQ(back, ones);
+  expect_no_error(stream());
+  expect_works();
+}
+
+TEST_F(FlexIndex, OutsideConcernsNoOtherStream) {
+  flex::RuntimeStream& other = *runtime->createStream(flex::RuntimeStreamPriority::NORMAL);
+  const auto memory = tensor(128);
+  launch(stream(), {40, 0, 0});
+  for (int i = 0; i < 5; ++i) {
+    other.fillAsync(&memory, i, DataFormats::SENINT8, true);
+    other.synchronize();
+  }
+  EXPECT_THAT(what_of([&] { stream().synchronize(); }), HasSubstr(kOutside));
+  expect_taken(other, {2, 1, 0});
+  expect_taken(stream(), {0, 1, 2});
+}
+
+// Each of the threads is told, or finds a stream that goes on; none is told of a reset.
+TEST_F(FlexIndex, OutsideIsToldToThreadsOfOneStream) {
+  constexpr int kThreads = 4;
+  const auto memory = tensor(128);
+  for (int round = 0; round < 20; ++round) {
+    launch(stream(), {0, 40, 0});
+    std::array<std::string, kThreads> said;
+    std::vector<std::thread> threads;
+    for (std::string& what : said) {
+      threads.emplace_back([&] {
+        what = what_of([&] {
+          stream().fillAsync(&memory, 1, DataFormats::SENINT8, true);
+          stream().synchronize();
+        });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();  // bounded: each waits for launches that end by themselves
+    int told = 0;
+    for (const std::string& what : said) {
+      const bool outside = what.find(kOutside) != std::string::npos;
+      told += outside ? 1 : 0;
+      EXPECT_TRUE(outside || what == "nothing was thrown") << what;
+    }
+    EXPECT_GE(told, 1);
+    expect_taken(stream(), {3, 2, 1});
+  }
 }
 
 // Ordered by whoever owns the card: SPYRE_FLEX_RESET is the command for this process's function.
@@ -125,7 +272,7 @@ TEST_F(FlexFault, OfTheEmulatorFailsEveryStreamUntilTheRuntimeIsReplaced) {
   flex::RuntimeStream& other = *runtime->createStream(flex::RuntimeStreamPriority::HIGH);
   const auto memory = tensor(4096);
   plan.launch(stream(), {}, PreparedPlan::Addresses::Bound);
-  for (const pid_t emulator : emulators) ::kill(emulator, SIGKILL);
+  for (const pid_t emulator : emulators) svp::test::send_signal(emulator, SIGKILL);
   EXPECT_THAT(what_of([&] { stream().synchronize(); }), testing::ContainsRegex("outcome (LOST|INDETERMINATE)"));
   EXPECT_THAT(what_of([&] {
                 other.fillAsync(&memory, 0, DataFormats::SENINT8, true);

@@ -25,6 +25,9 @@ TEST_F(FlexFill, EveryElementBecomesTheValue) {
   const std::vector<Case> cases = {
       {DataFormats::SEN169_FP16, 3.14, 0x4124},
       {DataFormats::SEN169_FP16, -1, 0xBE00},
+      {DataFormats::SEN169_FP16, -INFINITY, 0xFFFF},
+      {DataFormats::SEN169_FP16, INFINITY, 0x7FFF},
+      {DataFormats::SEN169_FP16, NAN, 0x7FFE},
       {DataFormats::IEEE_FP32, 0.1, std::bit_cast<std::uint32_t>(0.1F)},
       {DataFormats::IEEE_FP16, 1, 0x3C00},
       {DataFormats::BFLOAT16, 1, 0x3F80},
@@ -90,6 +93,7 @@ TEST(FlexFormats, ConstantsAreCodes) {
   EXPECT_EQ(deeptools::FloatToFp16Bin(3.14F), 0x4124);
   EXPECT_EQ(deeptools::FloatToFp16Bin(-0.0F), 0x8000);
   EXPECT_EQ(deeptools::FloatToFp16Bin(INFINITY), 0x7FFF);
+  EXPECT_EQ(deeptools::FloatToFp16Bin(-INFINITY), 0xFFFF);
 }
 
 }  // namespace

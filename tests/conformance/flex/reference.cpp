@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/flex/reference.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -14,11 +15,11 @@ struct Layout {
   int fraction;
   int bias;
   bool subnormals;
-  enum class Top { Infinity, OnlyNan, AllButLast } top;  // what the largest exponent means
+  enum class Top { Infinity, OnlyNan, AllButLast, AllButTwo } top;  // what the largest exponent means
 };
 
 const Layout* layout_of(DataFormats format) {
-  static constexpr Layout dl16{6, 9, 31, false, Layout::Top::AllButLast};
+  static constexpr Layout dl16{6, 9, 31, false, Layout::Top::AllButTwo};
   static constexpr Layout fp32{8, 23, 127, true, Layout::Top::Infinity};
   static constexpr Layout fp16{5, 10, 15, true, Layout::Top::Infinity};
   static constexpr Layout bf16{8, 7, 127, true, Layout::Top::Infinity};
@@ -46,6 +47,8 @@ double float_value(const Layout& format, std::uint64_t code) {
   if (exponent == top && format.top == Layout::Top::Infinity) {
     value = fraction == 0 ? INFINITY : NAN;
   } else if (exponent == top && fraction == (1U << format.fraction) - 1) {
+    value = format.top == Layout::Top::AllButTwo ? INFINITY : NAN;
+  } else if (exponent == top && fraction == (1U << format.fraction) - 2 && format.top == Layout::Top::AllButTwo) {
     value = NAN;
   } else if (exponent == 0 && (format.subnormals || fraction == 0)) {
     value = std::ldexp(static_cast<double>(fraction), 1 - format.bias - format.fraction);
@@ -63,7 +66,10 @@ std::uint64_t nearest_code(const Layout& format, double value, bool ties_away) {
   const std::uint64_t last = (std::uint64_t{1} << width) - 1;
   const bool has_infinity = format.top == Layout::Top::Infinity;
   const std::uint64_t infinity = ((std::uint64_t{1} << format.exponent) - 1) << format.fraction;
-  const std::uint64_t beyond = has_infinity ? infinity : last;  // what is too large becomes this
+  const bool all_but_two = format.top == Layout::Top::AllButTwo;
+  const std::uint64_t beyond = has_infinity ? infinity : last - (all_but_two ? 1 : 0);  // above all numbers
+  if (all_but_two && std::isnan(value)) return sign | beyond;
+  if (all_but_two && std::isinf(value)) return sign | last;
   if (std::isnan(value)) return sign | (has_infinity ? infinity | std::uint64_t{1} << (format.fraction - 1) : last);
   const double size = std::fabs(value);
   std::uint64_t low = 0;        // value ≤ size
@@ -78,6 +84,7 @@ std::uint64_t nearest_code(const Layout& format, double value, bool ties_away) {
   // As if the code above the largest number were one.
   const double above = high == beyond ? below + (below - float_value(format, low - 1)) : float_value(format, high);
   const double half = below + (above - below) / 2;
+  if (all_but_two && high == beyond && size >= half) return sign | last;
   if (size < half) return sign | low;
   if (size > half) return sign | high;
   if (ties_away) return sign | high;
@@ -110,10 +117,11 @@ std::uint64_t integer_from(DataFormats to, double value) {
 }
 
 std::uint64_t dl16_to_fp16(double value, std::uint64_t code) {
-  // Finite values that do not fit saturate; NaN-or-infinity stays NaN.
+  // What does not fit is infinite, but for what 65504 becomes in DL16.
   const Layout& fp16 = *layout_of(DataFormats::IEEE_FP16);
   const std::uint64_t sign = (code >> 15 & 1) << 15;
-  if (!std::isnan(value) && std::fabs(value) > 65504) return sign | 0x7BFF;
+  if (std::fabs(value) == 65536) return sign | 0x7BFF;
+  if (!std::isnan(value) && std::fabs(value) > 65504) return sign | 0x7C00;
   return nearest_code(fp16, value, false);
 }
 
@@ -176,6 +184,10 @@ std::uint64_t converted(DataFormats from, DataFormats to, std::uint64_t code) {
   if (from == to) return code;
   const Layout* source = layout_of(from);
   const Layout* target = layout_of(to);
+  if (from == DataFormats::IEEE_INT64 && to == DataFormats::IEEE_INT32) {
+    const auto whole = std::clamp<std::int64_t>(integer_value(from, code), INT32_MIN, INT32_MAX);
+    return masked(to, static_cast<std::uint64_t>(whole));
+  }
   if (source == nullptr && target == nullptr) {
     return masked(to, static_cast<std::uint64_t>(integer_value(from, code)));
   }
@@ -184,7 +196,10 @@ std::uint64_t converted(DataFormats from, DataFormats to, std::uint64_t code) {
                                                    : static_cast<double>(integer_value(from, code));
   if (target == nullptr) return integer_from(to, value);
   if (from == DataFormats::SEN169_FP16 && to == DataFormats::IEEE_FP16) return dl16_to_fp16(value, code);
-  return nearest_code(*target, value, to == DataFormats::SEN169_FP16);
+  const std::uint64_t nearest = nearest_code(*target, value, to == DataFormats::SEN169_FP16);
+  // FP8_E4M3 saturates: the code of NaN is that of a NaN only.
+  const bool beyond = to == DataFormats::SEN143_FP8 && !std::isnan(value) && (nearest & 0x7F) == 0x7F;
+  return beyond ? nearest - 1 : nearest;
 }
 
 std::uint64_t some_code(DataFormats format, std::uint64_t random) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -243,7 +244,36 @@ TEST_F(Api, TensorsFromBeforeFunctionResetAreRefused) {
   auto stream = context().default_stream();
   context().load(plan);
   const std::array operands{before, before, before};
-  EXPECT_THROW(spyre::LaunchKernel(stream, plan, operands), spyre::Error);
+  std::vector<std::byte> bytes(64 * 128);
+  std::vector<float> values(64 * 64);
+  const HostShape shape = HostShape::contiguous(DataType::Float32, {64, 64});
+  const auto memory = before.allocation_index();
+  const std::pair<const char*, std::function<void()>> uses[] = {
+      {"kernel", [&] { spyre::LaunchKernel(stream, plan, operands); }},
+      {"fill", [&] { stream.Launch(spyre::Job::fill(memory, bytes.size(), 0), {}); }},
+      {"transfer to the card", [&] { stream.Launch(spyre::Job::to_device(bytes.data(), memory, bytes.size()), {}); }},
+      {"transfer to the host", [&] { stream.Launch(spyre::Job::from_device(bytes.data(), memory, bytes.size()), {}); }},
+      {"operation", [&] { (void)spyre::ops::add(context(), before, before); }},
+      {"operation on a view", [&] { (void)spyre::ops::relu(context(), before.transpose(0, 1)); }},
+      {"copy to it", [&] { context().copy(before, {shape, std::as_bytes(std::span(values))}); }},
+      {"copy from it", [&] { context().to_host(before, {shape, std::as_writable_bytes(std::span(values))}); }},
+      {"copy inside of the card",
+       [&] { context().copy(context().empty(DataType::Float32, {64, 64}, DeviceType::Dl16), before); }},
+      {"restickify", [&] { (void)context().restickify(before, std::vector<std::int64_t>{1, 0}); }},
+      {"record_stream", [&] { before.record_stream(stream); }},
+      {"preparation", [&] { (void)spyre::Prepare(stream, plan.jobs()[0], operands); }},
+  };
+  for (const auto& [name, use] : uses) {
+    try {
+      use();
+      ADD_FAILURE() << name << " was accepted";
+    } catch (const spyre::InvalidAllocation& error) {
+      EXPECT_EQ(error.reason(), spyre::InvalidAllocation::Reason::LostInReset) << name;
+      EXPECT_FALSE(error.info().next_step.empty()) << name;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
   stream.Synchronize(soon());
 }
 
@@ -259,7 +289,53 @@ TEST_F(Api, TwoContextsShareACard) {
   EXPECT_THROW((void)context().open_beside({.function = 9}), spyre::Error) << "there is none";
 }
 
+// The correction tensor tells the mode: the same kernel, of one file, is right on both.
+TEST_F(Api, OneKernelServesPfAndVf) {
+  const auto vf = context().open_beside({.function = 1});
+  const spyre::CompiledKernel kernel(context().kernel("add"), {{"M", 64}, {"N", 64}});
+  const HostShape shape = HostShape::contiguous(DataType::Float32, {64, 64});
+  const auto x = integers(64 * 64, 7), y = integers(64 * 64, 8);
+  std::vector<float> sums(x.size());
+  std::ranges::transform(x, y, sums.begin(), std::plus{});
+  for (spyre::Context* each : {&context(), vf.get()}) {
+    spyre::ExecutionPlan plan;
+    plan.add(spyre::Job(kernel));
+    each->load(plan);
+    const auto a = each->to_device({shape, std::as_bytes(std::span(x))}, DeviceType::Dl16);
+    const auto b = each->to_device({shape, std::as_bytes(std::span(y))}, DeviceType::Dl16);
+    const auto c = each->empty(DataType::Float32, {64, 64}, DeviceType::Dl16);
+    auto stream = each->default_stream();
+    spyre::LaunchKernel(stream, plan, std::array{a, b, c});
+    EXPECT_EQ(back(*each, c), sums) << each->device_name();
+  }
+}
+
 // ---- views and copies -----------------------------------------------------------------------------------------------
+
+TEST_F(Api, ATensorTellsShapeStridesTypesAndLayout) {
+  const SpyreTensor tensor = context().empty(DataType::Float32, {6, 200}, DeviceType::Dl16);
+  EXPECT_EQ(tensor.shape(), (std::vector<std::int64_t>{6, 200}));
+  EXPECT_EQ(tensor.stride(), (std::vector<std::int64_t>{200, 1})) << "elements";
+  EXPECT_EQ(tensor.stride_bytes(), (std::vector<std::int64_t>{800, 4})) << "bytes of the host's type";
+  EXPECT_EQ(tensor.data_type(), DataType::Float32);
+  EXPECT_EQ(tensor.layout().device_dtype, DeviceType::Dl16);
+  const SpyreTensor columns = tensor.transpose(0, 1).slice(0, 0, 200, 3);
+  EXPECT_EQ(columns.stride_bytes(), (std::vector<std::int64_t>{12, 800}));
+  EXPECT_EQ(context().empty(DataType::Int64, {3, 4}).stride_bytes(), (std::vector<std::int64_t>{32, 8}));
+  EXPECT_EQ(context().empty(DataType::Int8, {5}).stride_bytes(), (std::vector<std::int64_t>{1}));
+}
+
+TEST_F(Api, ReshapeAliasSeesTheSameMemoryFromTheViewsOffset) {
+  const auto values = integers(6 * 200, 9);
+  const SpyreTensor tensor = on_card(values, {6, 200});
+  const SpyreTensor rows = tensor.slice(0, 2, 6);
+  const SpyreTensor alias = rows.reshape_alias({2, 2, 200}, {400, 200, 1});
+  EXPECT_EQ(alias.allocation_index(), tensor.allocation_index());
+  EXPECT_EQ(alias.storage_offset(), 400);
+  EXPECT_EQ(back(context(), alias), (std::vector<float>(values.begin() + 400, values.end())));
+  EXPECT_EQ(alias, tensor.as_strided({2, 2, 200}, {400, 200, 1}, 400));
+  EXPECT_THROW((void)rows.reshape_alias({2, 200}, {200, 1}), spyre::InvalidArgument) << "other elements";
+}
 
 TEST_F(Api, ViewsShareMemoryAndAreCopiedEitherWay) {
   const auto values = integers(6 * 200, 5);

@@ -22,6 +22,10 @@ static spyre_context* open_card(void) {
   CHECK(spyre_context_open(&options, &context) != SPYRE_OK);
   CHECK(context == NULL && strstr(spyre_last_error(), "/no such firmware") != NULL);
   options.firmware = NULL;
+  options.memory_bytes = (uint64_t)1 << 20; /* refused before anything is booted */
+  CHECK(spyre_context_open(&options, &context) != SPYRE_OK);
+  CHECK(context == NULL && strstr(spyre_last_error(), "too little for a card") != NULL);
+  options.memory_bytes = 0;
   options.virtual_functions = 1;
   options.cores = 2;
   OK(spyre_context_open(&options, &context));

@@ -120,6 +120,31 @@ TEST_F(Memory, AnAllocationWaitsForARecordedStream) {
   stream.Reset();
 }
 
+// The program of an operation gets its place at the first call.
+TEST_F(Memory, ACallbackMayRunTheOperationThatIsBeingLoaded) {
+  allocator().set_memory_limit(reserved());  // one region of tensors
+  const auto x = context().empty(spyre::DataType::Float16, {64, 64});
+  const auto y = context().empty(spyre::DataType::Float16, {64, 64});
+  const auto z = context().empty(spyre::DataType::Float16, {64, 64});
+  auto room = allocator().allocate(kMiB);  // before the rest is taken
+  std::vector<std::shared_ptr<const spyre::DeviceStorage>> rest;
+  for (std::uint64_t bytes = kRegion; bytes >= 128;) {
+    auto got = allocator().try_allocate(bytes);
+    if (got) rest.push_back(std::move(got.storage));
+    if (!got) bytes /= 2;
+  }
+  int calls = 0;
+  allocator().set_memory_pressure_callback([&](const spyre::MemoryShortage&) {
+    ++calls;
+    room.reset();
+    spyre::ops::relu(context(), x, {.out = y});
+  });
+  spyre::ops::relu(context(), x, {.out = z});
+  context().default_stream().Synchronize(soon());
+  allocator().set_memory_pressure_callback(nullptr);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST_F(Memory, WithoutARecordTheSameMemoryIsGivenOutAtOnce) {
   allocator().set_memory_limit(reserved());  // one region of tensors
   auto stream = context().stream();
@@ -179,6 +204,25 @@ TEST_F(Memory, ImpossibleOptionsAreRefusedByName) {
   EXPECT_THROW((void)context().open_beside(options), spyre::Error);
   options.memory.acquire_at_open.clear();
   EXPECT_NO_THROW((void)context().open_beside(options)) << "nothing is left of the attempt";
+}
+
+// A card of the default size for one context. Nothing is written to the memory.
+TEST(WholeCard, AllOfItCanBeAllocatedAndFreeBytesSayHowMuch) {
+  const auto context = spyre::Context::open({});
+  spyre::SpyreAllocator& allocator = context->allocator();
+  const std::uint64_t programs = allocator.memory_stats().reserved_bytes.current;
+  const spyre::MemoryInfo before = allocator.memory_info();
+  EXPECT_EQ(before.free_bytes + programs, before.total_bytes);
+  std::vector<std::shared_ptr<const spyre::DeviceStorage>> storages;
+  constexpr std::uint64_t kTensor = 12 * 1024 * kMiB;
+  for (int i = 0; i < 7; ++i) storages.push_back(allocator.allocate(kTensor));
+  const std::uint64_t rest = before.free_bytes - 7 * kTensor;
+  EXPECT_GT(rest, 11 * 1024 * kMiB);
+  storages.push_back(allocator.allocate(rest, {.interleaved = true}));
+  EXPECT_EQ(allocator.memory_info().free_bytes, 0u);
+  const auto refused = allocator.try_allocate(128);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error->next_step.find("free tensors"), std::string::npos) << refused.error->next_step;
 }
 
 }  // namespace

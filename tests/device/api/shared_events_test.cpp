@@ -190,6 +190,24 @@ TEST_F(SharedEvents, BytesThatAreNoEventAreRefused) {
   EXPECT_EQ(status_of(waiter), Status::None);
 }
 
+TEST_F(SharedEvents, AnEventOfAnotherCardIsRefusedAndCanBeWaitedForOnTheHost) {
+  spyre::ContextOptions options;
+  options.card.emplace().virtual_functions = 0;
+  const auto other = spyre::Context::open(options);
+  const spyre::Event event = other->default_stream().Record();
+  auto waiter = context().stream();
+  try {
+    waiter.Wait(event.share());
+    ADD_FAILURE() << "waits for an event that this card does not know";
+  } catch (const spyre::Error& refused) {
+    EXPECT_EQ(refused.info().status, Status::UnknownGrant);
+    EXPECT_TRUE(refused.info().next_step.contains("another card on the host (Synchronize())"))
+        << refused.info().next_step;
+  }
+  event.Synchronize(soon());
+  EXPECT_EQ(status_of(waiter), Status::None) << "nothing was launched";
+}
+
 TEST_F(SharedEvents, TheEndOfAContextEndsWaitsForItsEvents) {
   auto waiter = context().stream();
   auto source = beside_->stream();

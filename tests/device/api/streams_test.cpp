@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <set>
 #include <span>
 #include <spyre/spyre.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/device/api/api_card.hpp"
@@ -202,6 +204,37 @@ TEST_F(ApiStreams, IdsTellTheirPool) {
   EXPECT_EQ(context().stream_by_id(72).id(), 72u);
   EXPECT_THROW((void)context().stream_by_id(73), spyre::InvalidArgument);
   EXPECT_EQ(context().stream(spyre::StreamPriority::High).priority(), spyre::StreamPriority::High);
+}
+
+TEST_F(ApiStreams, EachPoolHandsOutItsThirtyTwoIdsInTurn) {
+  for (const auto& [priority, first] :
+       {std::pair{spyre::StreamPriority::Low, 1U}, {spyre::StreamPriority::High, 33U}}) {
+    unsigned before = context().stream(priority).id();
+    std::set<unsigned> seen;
+    for (int i = 0; i < 33; ++i) {
+      const unsigned id = context().stream(priority).id();
+      EXPECT_EQ(id, before == first + 31 ? first : before + 1);
+      seen.insert(before = id);
+    }
+    EXPECT_EQ(seen.size(), 32u);
+    EXPECT_EQ(*seen.begin(), first) << "1 … 32 of low, 33 … 64 of high priority";
+  }
+  EXPECT_EQ(context().default_stream().id(), 0u);
+}
+
+TEST_F(ApiStreams, StreamsAndEventsAreQueriedWithoutWaiting) {
+  auto stream = context().stream();
+  std::promise<void> gate;
+  stream.LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: the gate is opened below
+  });
+  const spyre::Event event = stream.Record();
+  EXPECT_FALSE(stream.Query());
+  EXPECT_FALSE(event.Query());
+  gate.set_value();
+  stream.Synchronize(soon());
+  EXPECT_TRUE(stream.Query());
+  EXPECT_TRUE(event.Query());
 }
 
 TEST_F(ApiStreams, SynchronizeWaitsForEveryStream) {

@@ -49,8 +49,16 @@ class Workflows : public ApiCard {
 
   // Control blocks of a stream, as the card ran them: "DMA", "DMA correction", "COMPUTE matmul".
   std::vector<std::string> blocks(spyre::SpyreStream stream = context().default_stream()) const {
+    return blocks_if([index = stream.stream_index()](std::uint32_t of) { return of == index; });
+  }
+  // The same of all streams but the default one.
+  std::vector<std::string> blocks_elsewhere() const {
+    return blocks_if([](std::uint32_t of) { return of != context().default_stream().stream_index(); });
+  }
+  template <typename Chosen>
+  std::vector<std::string> blocks_if(Chosen chosen) const {
     std::vector<Entry> found = recorded(Kind::Block);
-    std::erase_if(found, [&](const Entry& entry) { return entry.stream != stream.stream_index(); });
+    std::erase_if(found, [&](const Entry& entry) { return !chosen(static_cast<std::uint32_t>(entry.stream)); });
     std::ranges::sort(found, {}, [](const Entry& entry) { return std::pair(entry.device_begin, entry.sequence); });
     std::vector<std::string> names;
     for (const Entry& entry : found) {
@@ -138,7 +146,8 @@ TEST_F(Workflows, Workflow2Loading) {
   context().load(plan);
   context().Synchronize(soon());
   EXPECT_TRUE(plan.loaded());
-  EXPECT_THAT(blocks(), ElementsAre("DMA", "DMA")) << "a transfer for each binary";
+  EXPECT_THAT(blocks_elsewhere(), ElementsAre("DMA", "DMA", "EVENT_SIGNAL")) << "a transfer for each binary";
+  EXPECT_THAT(blocks(), IsEmpty()) << "loading leaves the default stream alone";
   // The plan is used again and again: its binaries stay where they are.
   const SpyreTensor a = filled(kTile, kTile, 1), b = filled(kTile, kTile, 2), c = filled(kTile, kTile, 0);
   context().Synchronize(soon());
@@ -151,6 +160,29 @@ TEST_F(Workflows, Workflow2Loading) {
               ElementsAre("DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add",  //
                           "DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add",  //
                           "DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add"));
+}
+
+// What has to be loaded waits for no launch: neither load() nor the first use of an operation.
+TEST_F(Workflows, LoadingGoesOnWhileTheDefaultStreamIsHeld) {
+  const SpyreTensor a = filled(kTile, kTile, -1);
+  context().Synchronize(soon());
+  auto held = context().default_stream();
+  auto other = context().stream();
+  const std::size_t before = blocks(held).size();
+  Gate gate(held);
+  spyre::ExecutionPlan plan;
+  plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("add"), {{"M", kTile}, {"N", kTile}})));
+  context().load(plan);
+  EXPECT_TRUE(plan.loaded());
+  const SpyreTensor sum = context().empty(DataType::Float32, {kTile, kTile}, DeviceType::Dl16);
+  spyre::LaunchKernel(other, plan, std::array{a, a, sum});
+  const SpyreTensor positive = spyre::ops::relu(context(), sum, {.stream = other});
+  other.Synchronize(soon());
+  EXPECT_FALSE(held.Query()) << "the default stream is held all the time";
+  EXPECT_EQ(blocks(held).size(), before) << "nothing of it ran on the default stream";
+  gate.open();
+  EXPECT_THAT(read(sum, kTile, kTile), testing::Each(-2.0F));
+  EXPECT_THAT(read(positive, kTile, kTile), testing::Each(0.0F));
 }
 
 // 3: Detailed Execution, shapes that match.
@@ -195,7 +227,7 @@ TEST_F(Workflows, Workflow5EndToEnd) {
   auto stream = context().default_stream();
   spyre::LaunchKernel(stream, plan, std::array{a, b, result});
   EXPECT_THAT(read(result, 4 * kTile, kTile), testing::Each(64.0F));
-  EXPECT_THAT(blocks(), ElementsAre("DMA", "DMA", "DMA",                 //
+  EXPECT_THAT(blocks(), ElementsAre("DMA", "DMA",                        //
                                     "DMA correction", "COMPUTE matmul",  //
                                     "DMA correction", "COMPUTE matmul",  //
                                     "DMA correction", "COMPUTE matmul",  //

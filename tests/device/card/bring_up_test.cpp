@@ -60,12 +60,6 @@ CardOptions patient_card(std::string boot_arguments = {}) {
   return options;
 }
 
-CardOptions impatient_card() {
-  CardOptions options = small_card();
-  options.timeouts.post_progress = 200ms;
-  return options;
-}
-
 TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
   const test::NothingIsLeft nothing;
   CardOptions options = small_card("mapall=1");
@@ -133,7 +127,7 @@ TEST(BringUp, ACardOfAnotherAbiIsRefusedNamingBothVersions) {
 
 TEST(BringUp, AWindowWithoutMagicIsATimeout) {
   const test::NothingIsLeft nothing;
-  const auto card = boot(impatient_card());
+  const auto card = boot(small_card());
   const auto window = map_slot(*card, kPhysicalSlot);
   ASSERT_TRUE(appears([&] { return window->header().post_code == wire::PostCode::Ready; }));
   wire::store_relaxed<std::uint64_t>(header_of(*window).magic, wire::kWindowMagic ^ 1);
@@ -149,7 +143,7 @@ TEST(BringUp, AnUnboundSlotIsRefused) {
   auto handle = card->machine().slot(card->machine().slot_count() - 1);  // the spare
   ASSERT_TRUE(handle);
   DeviceOptions device_options;
-  device_options.timeouts.post_progress = 300ms;
+  device_options.timeouts.post_progress = 300ms;  // reached: nobody sets up the window of a spare slot
   const auto device = Device::attach(*std::move(handle), std::move(device_options));
   ASSERT_FALSE(device);
   SCOPED_TRACE(describe(device.error()));
@@ -158,7 +152,7 @@ TEST(BringUp, AnUnboundSlotIsRefused) {
 
 TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
   const test::NothingIsLeft nothing;
-  CardOptions options = impatient_card();
+  CardOptions options = small_card();
   options.emulator.start_paused = true;
   const auto card = boot(options);
   {
@@ -184,7 +178,7 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
 
 TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
   CardOptions options = small_card();
-  options.timeouts.silent = 100ms;
+  options.timeouts.silent = 100ms;  // reached: the emulator is stopped
   const auto card = boot(options);
   const auto device = value_or_throw(card->open_physical());
   test::CompletionRecorder recorder;

@@ -10,14 +10,13 @@ namespace svp {
 namespace {
 
 using test::Tenant;
-using test::Workbench;
 using testing::HasSubstr;
 
 class Attaching : public testing::Test {
  protected:
-  static void SetUpTestSuite() { card_ = std::make_unique<test::ServedCard>(3, 60); }
-  static void TearDownTestSuite() { card_.reset(); }
-  static test::ServedCard& card() { return *card_; }
+  static void SetUpTestSuite() { served = std::make_unique<test::ServedCard>(3, 60); }
+  static void TearDownTestSuite() { served.reset(); }
+  static test::ServedCard& card() { return *served; }
   // Every test leaves all functions free.
   void TearDown() override {
     EXPECT_TRUE(card().wait_until([](const CardDescription& now) {
@@ -28,7 +27,7 @@ class Attaching : public testing::Test {
     return attach(card().folder(), value_or_throw(parse_function_choice(function)));
   }
 
-  static inline std::unique_ptr<test::ServedCard> card_;
+  static inline std::unique_ptr<test::ServedCard> served;
 };
 
 TEST_F(Attaching, ProcessesComputeAndMoveDataOnTheirFunctionsAtTheSameTime) {
@@ -60,6 +59,7 @@ TEST_F(Attaching, SecondOwnerIsToldThePidOfTheFirst) {
 
 TEST_F(Attaching, AnyVirtualFunctionIsAFreeOneUntilNoneIsLeft) {
   std::vector<AttachedFunction> owned;
+  owned.reserve(3);
   for (int i = 0; i < 3; ++i) owned.push_back(value_or_throw(attach_to("VF")));
   EXPECT_EQ(owned[0].function, "VF1");
   EXPECT_EQ(owned[2].function, "VF3");
@@ -85,6 +85,7 @@ TEST_F(Attaching, CardThatDoesNotRunIsRefusedByName) {
 }
 
 TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
+  ASSERT_TRUE(card().wait_until_renewed()) << "windows of the owners before";
   const auto before = test::quiet_process_resources();
   unsigned last_slot = 0;
   for (int i = 0; i < 3; ++i) {
@@ -96,6 +97,7 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
     EXPECT_TRUE(svp::test::all_bytes_are(memory, std::byte{0}));
     std::memset(memory.data(), 0x5a, memory.size());
   }
+  ASSERT_TRUE(card().wait_until_renewed());
   EXPECT_EQ(test::settled_process_resources(before), before);
 }
 

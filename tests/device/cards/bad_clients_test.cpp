@@ -13,16 +13,13 @@
 namespace svp {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 class BadClient : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    // A client may be silent for a moment only, or the test would take long.
     static qemu::test::TemporaryFolder runtime_folder;
     auto options = test::small_broker(runtime_folder.path(), "card0", 1, 8);
-    options.card.timeouts.hello = 300ms;
     broker_ = value_or_throw(Broker::start(std::move(options)));
     owner_ = value_or_throw(attach(broker_->folder().string(), FunctionChoice::physical())).device;
   }

@@ -92,8 +92,8 @@ TEST(CardEnd, CardThatSleptIsACardAllTheSame) {
   auto owner = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   ASSERT_TRUE(test::stop_process(card.description().emulator));
   Timeouts timeouts;
-  timeouts.attach = 200ms;
-  timeouts.post_progress = 200ms;
+  timeouts.attach = 200ms;         // reached: the emulator is stopped
+  timeouts.post_progress = 200ms;  // reached: for the same reason
   EXPECT_FALSE(attach(card.folder(), FunctionChoice::virtual_function(1), {}, timeouts));
   ASSERT_EQ(::kill(card.description().emulator, SIGCONT), 0);
   EXPECT_TRUE(attach(card.folder(), FunctionChoice::virtual_function(1)));
@@ -167,7 +167,7 @@ TEST_F(BrokerProcess, EndsWithoutATraceOnSigterm) {
 TEST_F(BrokerProcess, BrokerThatDoesNotAnswerIsATypedErrorInTime) {
   ASSERT_TRUE(test::stop_process(broker_.pid()));
   Timeouts timeouts;
-  timeouts.attach = 200ms;
+  timeouts.attach = 200ms;  // reached: the broker is stopped
   const auto refused = attach(folder(), FunctionChoice::physical(), {}, timeouts);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("did not answer in time"));

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace svp::test {
@@ -110,14 +112,12 @@ std::string HelperProcess::wait_for(const std::string& word, std::chrono::millis
 }
 
 void HelperProcess::signal(int number) const {
-  if (pid_ > 0) ::kill(pid_, number);
+  if (pid_ > 0) svp::test::send_signal(pid_, number);
 }
 
 void HelperProcess::kill() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
-  pid_ = -1;
+  svp::test::kill_and_collect(std::exchange(pid_, -1), test_bounds::kEmulator);
 }
 
 std::optional<int> HelperProcess::wait_exit(std::chrono::milliseconds bound) {

@@ -3,6 +3,8 @@
 // it.
 #include <csignal>
 
+#include "tests/support/process_end.hpp"
+
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {
@@ -82,7 +84,7 @@ TEST_F(OwnerFork, OwnerIsGoneThoughItsChildHoldsTheSocket) {
     EXPECT_EQ(owner.wait_exit(), 0);
   });
   EXPECT_TRUE(qemu::test::is_alive(child)) << "the test must not have passed because the holder ended";
-  ::kill(child, SIGKILL);
+  svp::test::send_signal(child, SIGKILL);
   EXPECT_TRUE(qemu::test::wait_for_end(child, test::kBound));
 }
 

@@ -27,6 +27,7 @@
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/cards/helper_program.hpp"
 #include "tests/support/bytes.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace {
 
@@ -105,10 +106,10 @@ Ended one_owner(const std::string& folder, const std::string& function, std::chr
   bool was_owner = !young && told();
   if (lifetime.count() >= 0) {
     std::this_thread::sleep_for(lifetime);  // bounded: the random moment
-    ::kill(child, SIGKILL);
+    svp::test::send_signal(child, SIGKILL);
   }
   int status = 0;
-  // bounded: it was killed, or every call of its own is bounded
+  // bounded: every call of its own is bounded, and it ends with its last one
   require(::waitpid(child, &status, 0) == child, "the child is gone");
   if (young) was_owner = told();
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tests/device/cards/cards_support.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace svp {
 namespace {
@@ -29,7 +30,7 @@ std::string seconds() {
 struct Orphan {
   explicit Orphan(pid_t id) : pid(id) {}
   ~Orphan() {
-    if (qemu::test::is_alive(pid)) ::kill(pid, SIGKILL);
+    if (qemu::test::is_alive(pid)) svp::test::send_signal(pid, SIGKILL);
     EXPECT_TRUE(qemu::test::wait_for_end(pid, test::kBound));
   }
   Orphan(const Orphan&) = delete;

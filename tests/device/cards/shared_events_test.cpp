@@ -3,14 +3,15 @@
 // broker grants it. Who may ask the broker, and what the end of the owner does to the wait.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "host_driver/discovery/attached_source.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/device/cards/cards_support.hpp"
+#include "tests/device/cards/event_text.hpp"
 
 namespace svp {
 namespace {
@@ -20,15 +21,12 @@ using testing::HasSubstr;
 
 FlexStream::Clock::time_point soon() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
+// Of the line that the tenant says.
 spyre::SharedEvent event_of(const std::string& line) {
-  const std::string_view text = std::string_view(line).substr(std::min(line.size(), std::string_view("event ").size()));
-  spyre::SharedEvent event;
+  constexpr std::string_view kWord = "event ";
+  const std::string_view text = std::string_view(line).substr(std::min(line.size(), kWord.size()));
+  const spyre::SharedEvent event = test::event_of(text);
   EXPECT_EQ(text.size(), 2 * event.bytes.size()) << line;
-  for (std::size_t i = 0; 2 * i + 1 < text.size() && i < event.bytes.size(); ++i) {
-    unsigned byte = 0;
-    (void)std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, byte, 16);
-    event.bytes[i] = static_cast<std::byte>(byte);
-  }
   return event;
 }
 

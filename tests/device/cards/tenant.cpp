@@ -6,6 +6,7 @@
 // input does.
 //
 //   tenant <card folder> <PF|VF|VFn> attach|compute|compute-until-told|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends|share-event
+//   tenant <card folder> <PF|VF|VFn> wait-loop:<an event of another process, as share-event says it>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/device/cards/event_text.hpp"
 #include "tests/device/cards/helper_program.hpp"
 #include "tests/support/bytes.hpp"
 
@@ -190,13 +192,39 @@ void share_event(svp::AttachedFunction function, const char* card) {
   svp::FlexStream& stream = runtime.next_stream(svp::StreamPriority::Low);
   stream.LaunchHost([] { wait_for_input_end(); });
   const spyre::SharedEvent event = stream.Record()->share();
-  std::string text;
-  for (const std::byte byte : event.bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  say("event {}", text);
+  say("event {}", svp::test::text_of(event));
   stream.Synchronize();
   // Its owner stays until it has been seen: the end of the function revokes what it granted.
   say("signalled");
   for (;;) ::pause();  // bounded: its parent test kills it
+}
+
+// Streams that wait for the default stream, for each other and for an event of another process (`awaited`), beside
+// replays of a capture: wherever it is killed, waits, grants and calls are under way. Never returns.
+[[noreturn]] void wait_loop(svp::AttachedFunction function, const char* card, const spyre::SharedEvent& awaited) {
+  constexpr std::uint64_t kBytes = 8 * wire::kMiB;
+  auto source = svp::source_of(function, card, {});
+  svp::Runtime runtime(std::move(function.device), {}, std::move(source));
+  svp::FlexStream& base = runtime.default_stream();
+  std::array<svp::FlexStream*, 4> streams;
+  for (auto& stream : streams) stream = &runtime.next_stream(svp::StreamPriority::Low);
+  const auto memory = runtime.allocator().allocate(kBytes);
+  const svp::Job fill = svp::Job::fill(memory, kBytes, 0x1234'5678'9abc'def0);
+  streams[2]->BeginCapture();
+  for (int i = 0; i < 3; ++i) streams[2]->Launch(fill, {});
+  const auto captured = streams[2]->EndCapture();
+  streams[3]->Wait(awaited);
+  streams[3]->Launch(fill, {});
+  for (unsigned round = 0;; ++round) {  // bounded: its parent test kills it; every wait is bounded by the card
+    for (int i = 0; i < 3; ++i) base.Launch(fill, {});
+    streams[0]->Wait(base.Record());
+    streams[1]->Wait(streams[0]->Record());
+    streams[2]->Wait(streams[1]->Record());
+    streams[2]->Launch(*captured);
+    base.Wait(streams[2]->Record());
+    if (round == 2) say("working");
+    if (round % 4 == 3) base.Synchronize();
+  }
 }
 
 void act(const std::string& command, std::unique_ptr<svp::Device> device) {
@@ -230,6 +258,10 @@ int main(int argc, char** argv) {
     if (std::string_view(argv[3]) == "share-event") {
       share_event(std::move(function), argv[1]);
       return 0;
+    }
+    constexpr std::string_view kWaitLoop = "wait-loop:";
+    if (std::string_view(argv[3]).starts_with(kWaitLoop)) {
+      wait_loop(std::move(function), argv[1], svp::test::event_of(std::string_view(argv[3]).substr(kWaitLoop.size())));
     }
     act(argv[3], std::move(function.device));
   } catch (const std::exception& error) {

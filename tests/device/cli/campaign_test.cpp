@@ -51,7 +51,7 @@ void expect_all_covered(const nlohmann::json& scenarios) {
 }
 
 TEST_F(Campaign, EveryScenarioProvesFiveThings) {
-  const Finished ran = run_spyre({"fault", "campaign", "--json"});
+  const Finished ran = run_spyre({"fault", "campaign", "--json"}, {}, test_bounds::kCampaign);
   ASSERT_TRUE(ran.code.has_value());
   const auto json = nlohmann::json::parse(ran.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << ran.output;

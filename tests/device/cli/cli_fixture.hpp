@@ -35,8 +35,9 @@ class Cli : public testing::Test {
     words.insert(words.begin(), SPYRE_PROGRAM);
     return words;
   }
-  Finished run_spyre(std::vector<std::string> words, const Environment& changes = {}) const {
-    return test::run(spyre(std::move(words)), environment(changes));
+  Finished run_spyre(std::vector<std::string> words, const Environment& changes = {},
+                     std::chrono::seconds bound = kProgramBound) const {
+    return test::run(spyre(std::move(words)), environment(changes), bound);
   }
   Finished run_rank(const char* command, const Environment& changes = {}) const {
     return test::run({SPYRE_RANK, command}, environment(changes));

@@ -25,6 +25,7 @@ TEST_F(OperationCommands, TheTableNamesEachOperation) {
   ASSERT_EQ(table["operations"].size(), 48U);
   EXPECT_EQ(table["operations"][1]["name"], "add");
   EXPECT_EQ(table["operations"][1]["tensors"], 2);
+  EXPECT_EQ(table["operations"][4]["bounds"]["DL16"]["ulps"], 1);
   const Finished text = run_spyre({"ops"});
   EXPECT_THAT(text.output, testing::HasSubstr("softmax"));
 }
@@ -55,18 +56,30 @@ TEST_F(OperationCommands, AConvolutionIsRunOnShapesOfItsOwn) {
   EXPECT_TRUE(grouped["passed"]);
   const Finished alone = run_spyre({"run", "conv2d", "--shape", "1x6x9x9"});
   EXPECT_EQ(alone.code, 2);
-  EXPECT_THAT(alone.output, testing::HasSubstr("give images and weight"));
+  EXPECT_THAT(alone.output, testing::HasSubstr("give 2 to 3 tensors"));
 }
 
 // Those that shapes of one size, or no number, do not serve.
 TEST_F(OperationCommands, OperationsHaveShapesAndNumbersOfTheirOwn) {
-  for (const char* operation : {"linear", "layer_norm", "topk", "avg_pool2d", "max_pool2d"}) {
+  for (const char* operation : {"linear", "layer_norm", "rms_norm", "topk", "avg_pool2d", "max_pool2d"}) {
     SCOPED_TRACE(operation);
-    EXPECT_TRUE(run_json({"run", operation, "--repeat", "1", "--verify"})["passed"]);
+    const json ran = run_json({"run", operation, "--repeat", "1", "--verify"});
+    EXPECT_TRUE(ran["passed"]);
+    EXPECT_EQ(ran["beyond_bound"], 0);
   }
 }
 
+TEST_F(OperationCommands, HeadsOfTheQueriesShareKeysAndValues) {
+  const json attention = run_json({"run", "attention", "--shape", "1x8x16x64", "--shape", "1x2x16x64", "--shape",
+                                   "1x2x16x64", "--repeat", "1", "--verify"});
+  EXPECT_EQ(attention["outputs"], (json::array({json::array({1, 8, 16, 64})})));
+  EXPECT_TRUE(attention["passed"]);
+}
+
 TEST_F(OperationCommands, WhatCannotBeIsRefused) {
+  const Finished numbers = run_spyre({"run", "abs", "--number", "3"});
+  EXPECT_EQ(numbers.code, 2);
+  EXPECT_THAT(numbers.output, testing::HasSubstr("abs of 1 tensor with 1 number"));
   const Finished shape = run_spyre({"run", "add", "--shape", "3xx4"});
   EXPECT_EQ(shape.code, 2);
   EXPECT_THAT(shape.output, testing::HasSubstr("'3xx4' is no shape"));

@@ -15,6 +15,9 @@
 #include <system_error>
 #include <utility>
 
+#include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
+
 namespace svp::test {
 
 namespace {
@@ -70,8 +73,7 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
 
 Program::~Program() {
   if (collected_) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
+  svp::test::kill_and_collect(pid_, test_bounds::kEmulator);
 }
 
 void Program::write(std::string_view text) const {
@@ -81,7 +83,7 @@ void Program::write(std::string_view text) const {
 }
 
 void Program::send(int signal) const {
-  if (!collected_) ::kill(pid_, signal);
+  if (!collected_) svp::test::send_signal(pid_, signal);
 }
 
 bool Program::read_some(std::chrono::steady_clock::time_point deadline) {
@@ -107,9 +109,9 @@ std::string Program::wait_for_line(std::string_view text) {
   return {};
 }
 
-std::optional<int> Program::wait_exit() {
+std::optional<int> Program::wait_exit(std::chrono::seconds bound) {
   if (collected_) return code_;
-  const auto deadline = std::chrono::steady_clock::now() + kProgramBound;
+  const auto deadline = std::chrono::steady_clock::now() + bound;
   const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   // Both at once: a program that writes much ends only when it is read.
   for (bool open = true; open;) {
@@ -130,10 +132,10 @@ std::optional<int> Program::wait_exit() {
   return code_;
 }
 
-Finished run(std::vector<std::string> command, const Environment& environment) {
+Finished run(std::vector<std::string> command, const Environment& environment, std::chrono::seconds bound) {
   Program program(std::move(command), environment);
   program.close_stdin();
-  const auto code = program.wait_exit();
+  const auto code = program.wait_exit(bound);
   return {code, program.output()};
 }
 

@@ -40,7 +40,7 @@ class Program {
   void close_stdin() { stdin_.reset(); }
   void send(int signal) const;
   // Its exit code, 128 + n when signal n ended it; empty when the bound passed. Reads its output to the end.
-  std::optional<int> wait_exit();
+  std::optional<int> wait_exit(std::chrono::seconds bound = kProgramBound);
 
  private:
   bool read_some(std::chrono::steady_clock::time_point deadline);
@@ -59,6 +59,7 @@ struct Finished {
   std::string output;
 };
 // Runs it to its end, with nothing on stdin.
-Finished run(std::vector<std::string> command, const Environment& environment);
+Finished run(std::vector<std::string> command, const Environment& environment,
+             std::chrono::seconds bound = kProgramBound);
 
 }  // namespace svp::test

@@ -85,6 +85,7 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
   std::size_t slices = 0;
   for (const auto& core : cores) {
     for (const auto& slice : page.intervals(core)) {
+      if (slice.name.ends_with("moved ahead")) continue;  // a transfer beside the computation
       ++slices;
       const auto inside = std::ranges::count_if(computes, [&](const auto& compute) {
         return compute.arguments.at("sequence") == slice.arguments.at("sequence") &&
@@ -101,8 +102,11 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
   ASSERT_FALSE(waits.empty());
   EXPECT_GE(std::ranges::max(waits, {}, &PerfettoPage::Interval::end).end, computes.back().end - error);
   // The engine has every transfer.
-  const auto transfers = std::ranges::count_if(blocks, [](const auto& b) { return b.name.starts_with("DMA"); });
-  EXPECT_EQ(page.intervals(page.track("DMA engine")).size(), static_cast<std::size_t>(transfers));
+  std::size_t transfers = 0;
+  for (const auto& stream : page.tracks("stream ")) {
+    for (const auto& block : page.intervals(stream)) transfers += block.name.starts_with("DMA") ? 1 : 0;
+  }
+  EXPECT_EQ(page.intervals(page.track("DMA engine")).size(), transfers);
 }
 
 // Killed while it holds its card: what it had recorded until then is drawn.

@@ -146,7 +146,7 @@ TEST(FirmwareDeath, WithoutRestartTheEmulatorEndsWithItsCode) {
 
 // Parked with interrupts off, as a loop without end would be: nothing reaches it any more.
 TEST(FirmwareDeath, AHartZeroThatStandsStillIsNoticedByAnotherOne) {
-  test::DebuggedCard card(test::small_card("loop_watchdog_ms=300"));
+  test::DebuggedCard card(test::small_card());
   card.send_hart(0, "&riscv_park");
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
   const FatalRecord record = record_of(card);
@@ -186,10 +186,7 @@ TEST(FirmwareDeath, HowLongItTookIsPrinted) {
     times.push_back(std::stoull((*at)[1]));
   }
   ASSERT_EQ(times.size(), 4u) << console;
-  for (const auto time : times) {
-    std::cout << "from reset to ready: " << time << " us\n";
-    EXPECT_LT(time, 30'000'000u);
-  }
+  for (const auto time : times) std::cout << "from reset to ready: " << time << " us\n";
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ class Sessions : public testing::Test {
     CardOptions options;
     options.virtual_functions = 2;
     options.boot_arguments = "watchdog=100";
-    options.timeouts.admin = std::chrono::seconds(3);
     auto booted = Card::boot(std::move(options));
     ASSERT_TRUE(booted.has_value()) << describe(booted.error());
     card_ = *std::move(booted);

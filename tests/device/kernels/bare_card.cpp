@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/kernels/bare_card.hpp"
-#include "qemu/emulator_environment.hpp"
-#include "tests/bounds.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +15,11 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+
+#include "qemu/emulator_environment.hpp"
+#include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace kernel_test {
 namespace {
@@ -111,9 +114,7 @@ void BareCard::start(const std::string& boot_elf) {
 
 void BareCard::stop() {
   if (process_ <= 0) return;
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);  // bounded: it was sent SIGKILL above
-  process_ = -1;
+  svp::test::kill_and_collect(std::exchange(process_, -1), test_bounds::kEmulator);
 }
 
 BareCard::Mailbox& BareCard::mailbox() { return *reinterpret_cast<Mailbox*>(memory_ + kMailbox); }

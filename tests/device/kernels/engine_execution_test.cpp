@@ -47,7 +47,7 @@ class EngineExecution : public EngineTest {
   // Runs the builder's program on the arguments of `made`; the first number of the first argument.
   static float first_result(const svp::test::ProgramBuilder& builder, const OneOperation& made) {
     std::vector<Bytes> arguments = made.arguments;
-    const RunResult result = launch(builder.build(), arguments, 0);
+    const RunResult result = launch(builder.build(), arguments, {});
     EXPECT_TRUE(result.exited && result.status == 0) << describe(result.status);
     float number = 0;
     std::memcpy(&number, arguments[0].data(), sizeof number);
@@ -75,6 +75,19 @@ TEST_F(EngineExecution, WorkspaceAndSplitsEqualGolden) {
   }
 }
 
+TEST_F(EngineExecution, ManyArgumentsEqualGolden) {
+  svp::test::ProgramLimits limits{.opcodes = executed_opcodes(), .operations = 60, .positions = 64, .workspace = true};
+  limits.arguments = program::kMaxArguments - limits.operations;
+  std::size_t most = 0;
+  for (int i = 0; i < 20 && !HasFailure(); ++i) {
+    const svp::test::RandomProgram made = svp::test::random_program(random_, limits);
+    SCOPED_TRACE(made.text);
+    expect_golden(made);
+    most = std::max(most, made.entries.size());
+  }
+  EXPECT_GE(most, 60u);
+}
+
 TEST_F(EngineExecution, LoopsOfMoreOperationsThanAreKeptAreExecuted) {
   const OneOperation made = increment();
   svp::test::ProgramBuilder builder = made.builder;
@@ -98,7 +111,7 @@ TEST_F(EngineExecution, NestedLoopsCountAllIterations) {
 
 TEST_F(EngineExecution, AnEmptyProgramEndsWithSuccess) {
   std::vector<Bytes> arguments;
-  const RunResult result = launch(svp::test::ProgramBuilder().build(), arguments, 0);
+  const RunResult result = launch(svp::test::ProgramBuilder().build(), arguments, {});
   EXPECT_TRUE(result.exited && result.status == 0) << describe(result.status);
 }
 
@@ -116,7 +129,7 @@ TEST_F(EngineExecution, BarriersStandBetweenOperationsOfAllCoresOnly) {
       arguments.insert(arguments.end(), made.arguments.begin(), made.arguments.end());
       builder.add(made.operation);
     }
-    const RunResult result = launch(builder.build(), arguments, 0, 2);
+    const RunResult result = launch(builder.build(), arguments, {}, 2);
     EXPECT_TRUE(result.exited && result.status == 0) << describe(result.status);
     return result.barriers;
   };
@@ -130,8 +143,7 @@ TEST_F(EngineExecution, BarriersStandBetweenOperationsOfAllCoresOnly) {
 
 // What a program has to be refused with, checked as the engine does it; Nothing when it is executed. `executed`: how
 // many operations that are, loops counted.
-Refusal expected_refusal(std::span<const std::byte> bytes, std::size_t arguments, bool workspace,
-                         std::uint64_t& executed) {
+Refusal expected_refusal(std::span<const std::byte> bytes, const program::Header& made, std::uint64_t& executed) {
   program::Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (const Refusal refusal = program::check_header(header, wire::kGiB); !refusal.ok()) return refusal;
@@ -141,8 +153,7 @@ Refusal expected_refusal(std::span<const std::byte> bytes, std::size_t arguments
     const Refusal refusal = program::check_argument(entries[i], static_cast<std::uint8_t>(i));
     if (!refusal.ok()) return refusal;
   }
-  const bool needs_workspace = program::workspace_bytes(header) != 0;
-  if (entries.size() != arguments || needs_workspace != workspace) return {.where = Where::Correction};
+  if (program::launch_operands(header) != program::launch_operands(made)) return {.where = Where::Correction};
   program::LoopStack loops;
   for (std::uint32_t i = 0; i < header.operation_count; ++i) {
     program::Operation operation;
@@ -165,8 +176,10 @@ std::size_t judged_bytes(std::span<const std::byte> bytes) {
 bool launch_suffices(const svp::test::RandomProgram& made) {
   program::Header header;
   std::memcpy(&header, made.program.data(), sizeof header);
-  if (header.program_bytes != made.program.size()) return false;
-  if (program::workspace_bytes(header) > made.workspace_bytes) return false;
+  if (header.program_bytes != made.program.size() || header.argument_count != made.arguments.size()) return false;
+  if (program::workspace_bytes(header) > program::workspace_bytes(made.header)) return false;
+  // Between the slices of the launch lies nothing that the golden model knows.
+  if (header.slices > made.header.slices || header.scratchpad_bytes > made.header.scratchpad_bytes) return false;
   for (std::size_t i = 0; i < made.arguments.size(); ++i) {
     program::Argument entry;
     std::memcpy(&entry, made.program.data() + header.arguments_offset + i * sizeof entry, sizeof entry);
@@ -188,14 +201,14 @@ TEST_F(EngineExecution, ProgramsWithWrongBytesAreRefusedOrEqualGolden) {
     }
     SCOPED_TRACE(made.text);
     std::uint64_t executed = 0;
-    const Refusal expected = expected_refusal(made.program, made.arguments.size(), made.workspace_bytes != 0, executed);
+    const Refusal expected = expected_refusal(made.program, made.header, executed);
     std::vector<Bytes> arguments = made.arguments;
     if (expected.ok()) {
       svp::test::seal(made.program);
       if (executed < kExecuted && launch_suffices(made)) expect_golden(made);
       continue;
     }
-    const RunResult result = launch(made.program, arguments, made.workspace_bytes);
+    const RunResult result = launch(made.program, arguments, Own::of(made.header));
     ASSERT_TRUE(result.exited) << "cause " << result.cause;
     EXPECT_EQ(describe(result.status), describe(expected));
   }
@@ -215,7 +228,8 @@ constexpr Wrong kWrong[] = {
     {Where::Offsets, [](auto& header, auto&, auto&) { header.operations_offset += 1; }},
     {Where::Pool, [](auto& header, auto&, auto&) { header.pool_bytes = 1; }},
     {Where::Slices, [](auto& header, auto&, auto&) { header.slices = program::kMaxSlices + 1; }},
-    {Where::Reserved, [](auto& header, auto&, auto&) { header.reserved[47] = 1; }},
+    {Where::Reserved, [](auto& header, auto&, auto&) { header.reserved[43] = 1; }},
+    {Where::Reserved, [](auto& header, auto&, auto&) { header.flags = 2; }},
     {Where::ArgumentEntry, [](auto&, auto& argument, auto&) { argument.reserved = 1; }},
     {Where::Correction, [](auto& header, auto&, auto&) { header.argument_count = 1; }},
     {Where::Correction, [](auto& header, auto&, auto&) { header.pool_bytes = wire::kStickBytes; }},
@@ -253,7 +267,7 @@ TEST_F(EngineExecution, EachKindOfWrongProgramIsRefusedByItsName) {
     auto& operation = reinterpret_cast<program::Operation&>(changed[header.operations_offset]);
     wrong.change(reinterpret_cast<program::Header&>(changed[0]), argument, operation);
     std::vector<Bytes> arguments = good.arguments;
-    const RunResult result = launch(changed, arguments, 0);
+    const RunResult result = launch(changed, arguments, {});
     ASSERT_TRUE(result.exited && program::is_refusal(result.status)) << program::name(wrong.where);
     EXPECT_EQ(program::name(program::from_status(result.status).where), program::name(wrong.where));
     EXPECT_TRUE(std::ranges::equal(arguments[2], good.arguments[2])) << "a refused program has written";
@@ -272,7 +286,7 @@ TEST_F(EngineExecution, WhatChangedSinceAGoodLaunchIsCheckedAgain) {
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto status_of = [&](const Bytes& program) {
     std::vector<Bytes> arguments = good.arguments;
-    const RunResult result = launch(program, arguments, 0);
+    const RunResult result = launch(program, arguments, {});
     EXPECT_TRUE(result.exited) << "cause " << result.cause;
     return result.status;
   };
@@ -301,7 +315,7 @@ TEST_F(EngineExecution, AWrongCorrectionIsRefused) {
     return result.exited && program::is_refusal(result.status) &&
            program::from_status(result.status) == Refusal{.where = Where::Correction};
   };
-  const Placement placed(made.program(), made.arguments, 0);
+  const Placement placed(made.program(), made.arguments, {});
   const auto good = placed.symbols;
   EXPECT_TRUE(refused({}));
   EXPECT_TRUE(refused(std::span(good).first(2)));

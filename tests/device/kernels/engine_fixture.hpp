@@ -18,21 +18,40 @@ using Bytes = std::vector<std::byte>;
 
 class EngineTest : public KernelTest {
  protected:
-  // Places program, arguments and workspace, with a stick between each and the next that nothing writes. Symbols are
-  // their addresses.
+  // What a launch brings besides a program and its arguments.
+  struct Own {
+    std::uint64_t workspace = 0;
+    std::uint32_t slices = 0;
+    std::uint64_t scratchpad = 0;  // bytes of each slice that are used
+
+    static Own of(const program::Header& header) {
+      return {program::workspace_bytes(header), header.slices, header.scratchpad_bytes};
+    }
+    bool has_scratchpads() const { return slices != 0 && scratchpad != 0; }
+  };
+
+  // Places program, arguments, workspace and scratchpads, with a stick between each and the next that nothing writes.
+  // Symbols are their addresses.
   class Placement {
    public:
-    Placement(std::span<const std::byte> bytes, std::span<const Bytes> arguments, std::uint64_t workspace) {
+    Placement(std::span<const std::byte> bytes, std::span<const Bytes> arguments, const Own& own) {
       put(bytes);
       for (const Bytes& argument : arguments) put(argument);
-      if (workspace == 0) return;
-      std::ranges::fill(card().region().subspan(place(workspace), workspace), workspace_contents);
+      if (own.workspace != 0) fill(place(own.workspace), own.workspace);
+      if (!own.has_scratchpads()) return;
+      const std::uint64_t first = place((own.slices - 1) * program::kScratchpadStride + own.scratchpad);
+      for (std::uint64_t slice = 0; slice < own.slices; ++slice) {
+        fill(first + slice * program::kScratchpadStride, own.scratchpad);
+      }
     }
     std::vector<wire::CorrectionSymbol> symbols;
     // Nothing but wrong programs can tell; the golden model has 0xA5.
     static inline std::byte workspace_contents{0x5A};
 
    private:
+    static void fill(std::uint64_t at, std::uint64_t bytes) {
+      std::ranges::fill(card().region().subspan(at, bytes), workspace_contents);
+    }
     std::uint64_t place(std::uint64_t size) {
       const std::uint64_t at = offset_;
       symbols.push_back(BareCard::address(static_cast<std::uint32_t>(symbols.size()), at));
@@ -48,9 +67,9 @@ class EngineTest : public KernelTest {
   };
 
   // Arguments are given as they are before, and become what they are after.
-  static RunResult launch(std::span<const std::byte> bytes, std::vector<Bytes>& arguments, std::uint64_t workspace,
+  static RunResult launch(std::span<const std::byte> bytes, std::vector<Bytes>& arguments, const Own& own,
                           unsigned cores = 1) {
-    const Placement placed(bytes, arguments, workspace);
+    const Placement placed(bytes, arguments, own);
     const RunResult result = run("engine", placed.symbols, cores);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const auto at = card().region().subspan(placed.symbols[i + 1].value);
@@ -60,19 +79,19 @@ class EngineTest : public KernelTest {
     return result;
   }
 
-  static void expect_golden(std::span<const std::byte> bytes, std::vector<Bytes> arguments, std::uint64_t workspace,
+  static void expect_golden(std::span<const std::byte> bytes, std::vector<Bytes> arguments, const Own& own,
                             unsigned cores = 1) {
     std::vector<Bytes> expected = arguments;
     const std::vector<std::span<std::byte>> spans(expected.begin(), expected.end());
     svp::program::golden::run(bytes, spans);
-    const RunResult result = launch(bytes, arguments, workspace, cores);
+    const RunResult result = launch(bytes, arguments, own, cores);
     ASSERT_TRUE(result.exited) << "cause " << result.cause << " at text + 0x" << std::hex << result.pc << ", value 0x"
                                << result.value;
     ASSERT_TRUE(result.status == 0) << describe(result.status);
     for (std::size_t i = 0; i < arguments.size(); ++i) expect_equal(arguments[i], expected[i], i);
   }
   static void expect_golden(const svp::test::RandomProgram& made, unsigned cores = 1) {
-    expect_golden(made.program, made.arguments, made.workspace_bytes, cores);
+    expect_golden(made.program, made.arguments, Own::of(made.header), cores);
   }
 
   static std::string describe(std::uint64_t status) {

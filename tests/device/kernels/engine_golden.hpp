@@ -16,7 +16,7 @@ namespace kernel_test {
 class EngineGoldenTest : public EngineTest {
  protected:
   static void expect_golden(const Program& executed, const std::vector<Bytes>& arguments, unsigned cores = 1) {
-    EngineTest::expect_golden(sealed(executed), arguments, executed.workspace_bytes(), cores);
+    EngineTest::expect_golden(sealed(executed), arguments, EngineTest::Own::of(executed.header), cores);
   }
   static Bytes sealed(const Program& made) {
     Bytes bytes = made.bytes();
@@ -59,7 +59,7 @@ class EngineGoldenTest : public EngineTest {
       const bool zero = random_() % 20 == 0;
       if (dl16) {
         auto code = static_cast<wire::Dl16>((random_() & 0x81FF) | exponent << 9);
-        if (zero || wire::dl16_is_nan(code)) code &= 0x8000;
+        if (zero || !wire::dl16_is_finite(code)) code &= 0x8000;
         std::memcpy(&bytes[at], &code, sizeof code);
       } else {
         auto bits = static_cast<std::uint32_t>((random_() & 0x807FFFFF) | (exponent + 96) << 23);

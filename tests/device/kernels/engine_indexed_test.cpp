@@ -25,7 +25,8 @@ class EngineIndexed : public EngineGoldenTest {
     Program made;
     program::Operation operation = operation_of(opcode, extents);
     operation.reduced = 2;
-    add_argument(made, operation, {.format = format, .stick_dim = input_sticks, .order = {0, 1}}, Access::Read,
+    const Format searched = format == Format::Int32 ? Format::Fp32 : format;  // only indices are integers
+    add_argument(made, operation, {.format = searched, .stick_dim = input_sticks, .order = {0, 1}}, Access::Read,
                  random_);
     add_argument(made, operation, {.format = format, .stick_dim = output_sticks, .order = {0, 2}}, Access::Write,
                  random_);
@@ -36,7 +37,8 @@ class EngineIndexed : public EngineGoldenTest {
   void expect_top_k(std::initializer_list<std::uint32_t> extents, std::uint8_t input_sticks, std::uint8_t output_sticks,
                     unsigned cores = 1) {
     for (const Opcode opcode : {Opcode::TopKValue, Opcode::TopKIndex}) {
-      for (const Format format : {Format::Dl16, Format::Fp32}) {
+      for (const Format format : {Format::Dl16, Format::Fp32, Format::Int32}) {
+        if (format == Format::Int32 && opcode == Opcode::TopKValue) continue;
         SCOPED_TRACE(std::to_string(static_cast<int>(opcode)) + ", format " + std::to_string(static_cast<int>(format)));
         const Program made = top_k(opcode, format, extents, input_sticks, output_sticks);
         expect_golden(made, filled_arguments(made, 29, 30), cores);  // with many equal ones
@@ -79,7 +81,7 @@ class EngineIndexed : public EngineGoldenTest {
   }
 
   static void expect_refused(const Program& made, std::vector<Bytes> arguments, const Refusal& refusal) {
-    const RunResult result = launch(sealed(made), arguments, 0);
+    const RunResult result = launch(sealed(made), arguments, {});
     ASSERT_TRUE(result.exited);
     ASSERT_TRUE(program::is_refusal(result.status)) << result.status;
     EXPECT_TRUE(program::from_status(result.status) == refusal) << describe(result.status);
@@ -122,7 +124,9 @@ TEST_F(EngineIndexed, AnIndexThatLeadsOutsideIsRefused) {
     for (const std::uint64_t index : {10u, 20u, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFFu}) {
       std::vector<Bytes> arguments = with_indices(made, 10);
       set_index(arguments, at, index);
-      expect_refused(made, arguments, {Where::Bounds, opcode == Opcode::Gather ? std::uint8_t{1} : std::uint8_t{2}, 0});
+      expect_refused(made, arguments,
+                     {Where::Index, opcode == Opcode::Gather ? std::uint8_t{1} : std::uint8_t{2}, 0,
+                      static_cast<std::uint32_t>(index)});
     }
   }
 }

@@ -27,7 +27,6 @@ struct Program {
   Bytes data;
 
   Bytes bytes() const;
-  std::uint64_t workspace_bytes() const { return program::workspace_bytes(header); }
 };
 
 using svp::test::operation_of;

@@ -160,7 +160,7 @@ TEST_F(EngineReductions, CancellationEqualsGolden) {
 }
 
 TEST_F(EngineReductions, ExtremesOfTheFormatsEqualGolden) {
-  const std::uint16_t codes[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFE, 0xFFFE, 0x7E00, 0xFE00, 0x3E00};
+  const std::uint16_t codes[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFD, 0xFFFD, 0x7E00, 0xFE00, 0x3E00};
   const std::uint32_t words[] = {0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x7F7FFFFF, 0xFF7FFFFF,
                                  0x7F800000, 0xFF800000, 0x3F800000, 0x00800000, 0x7FC00000, 0xFFC12345};
   for (const Opcode opcode : kReductions) {
@@ -178,6 +178,37 @@ TEST_F(EngineReductions, ExtremesOfTheFormatsEqualGolden) {
         }
       }
       expect_golden(made, arguments);
+    }
+  }
+}
+
+// Lines with one infinity, with both, with a NaN, beside others without, along the stick and across sticks.
+TEST_F(EngineReductions, InfinitiesAndNanEqualGolden) {
+  const Case along{.extents = {67, 130}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {}};
+  const Case across{.extents = {130, 70}, .reduced = 0, .input_sticks = 1, .output_sticks = 1, .masks = {}};
+  const Case masked{
+      .extents = {20, 130}, .reduced = 1, .input_sticks = 1, .output_sticks = kNoDimension, .masks = {{1, 3, 70}}};
+  const std::uint16_t codes[] = {0x7FFF, 0xFFFF, 0x7FFE, 0xFFFE};
+  const std::uint32_t words[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345};
+  for (const Opcode opcode : kReductions) {
+    for (const Case& one : {along, across, masked}) {
+      for (const bool dl16 : {true, false}) {
+        if (opcode == Opcode::Exx2 && one.output_sticks != kNoDimension) continue;
+        SCOPED_TRACE(std::string(program::name(opcode)) + (dl16 ? " DL16" : " FP32"));
+        const Program made = reduction(opcode, dl16 ? Format::Dl16 : Format::Fp32, one);
+        for (const unsigned kinds : {1u, 2u, 4u}) {
+          std::vector<Bytes> arguments = filled_arguments(made, 25, 35);
+          const std::size_t item = dl16 ? 2 : 4;
+          const std::size_t count = arguments[0].size() / item;
+          for (std::size_t i = 0; i < count / 100; ++i) {
+            const std::size_t at = random_() % count * item;
+            const std::size_t which = kinds == 1 ? 1 : random_() % kinds;
+            std::memcpy(&arguments[0][at], dl16 ? static_cast<const void*>(&codes[which]) : &words[which], item);
+          }
+          expect_golden(made, arguments);
+          if (HasFailure()) return;
+        }
+      }
     }
   }
 }

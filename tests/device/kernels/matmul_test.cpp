@@ -42,7 +42,7 @@ Codes exponents(std::mt19937_64& random, std::size_t count, int low, int high) {
   for (Dl16& code : codes) {
     const auto exponent = low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
     code = static_cast<Dl16>((random() & 0x81FF) | static_cast<std::uint64_t>(exponent << 9));
-    if (wire::dl16_is_nan(code) || random() % 20 == 0) code &= 0x8000;
+    if (!wire::dl16_is_finite(code) || random() % 20 == 0) code &= 0x8000;
   }
   return codes;
 }

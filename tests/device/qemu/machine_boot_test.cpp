@@ -19,6 +19,7 @@
 #include "qemu/machine.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -148,7 +149,7 @@ TEST_F(MachineBootTest, AKilledEmulatorIsKnown) {
   const auto exit_fd = machine.exit_fd();
   ASSERT_TRUE(exit_fd);
   const auto begin = Clock::now();
-  ::kill(machine.pid(), SIGKILL);
+  svp::test::send_signal(machine.pid(), SIGKILL);
   pollfd event{exit_fd->get(), POLLIN, 0};
   EXPECT_EQ(::poll(&event, 1, test_bounds::in_milliseconds(kBound)), 1);
   const auto signalled = Clock::now();
@@ -281,7 +282,7 @@ TEST_F(MachineBootTest, NoEmulatorSurvivesAKilledOwner) {
     if (owner.reaper() > 1) EXPECT_TRUE(test::wait_for_end(owner.reaper(), kBound)) << ending;
     if (owner.forked_child() > 0) {
       EXPECT_TRUE(test::is_alive(owner.forked_child()));
-      ::kill(owner.forked_child(), SIGKILL);
+      svp::test::send_signal(owner.forked_child(), SIGKILL);
       EXPECT_TRUE(test::wait_for_end(owner.forked_child(), kBound));
     }
   }

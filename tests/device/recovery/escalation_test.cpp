@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reset level that fails gives way to the next, within its budget; the escalation ends at "wedged", which fails at
 // once.
-#include <signal.h>
+#include <csignal>
 
 #include "host_driver/base/timeouts.hpp"
 #include "tests/bounds.hpp"
@@ -20,7 +20,6 @@ std::shared_ptr<Card> boot_with(Timeouts timeouts, unsigned wedge_deaths = 100) 
   options.timeouts.wedge_deaths = wedge_deaths;
   return svp::value_or_throw(Card::boot(std::move(options)));
 }
-std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) { return boot_with(test::impatient(), wedge_deaths); }
 
 // Budgets that end after the test: what waits for one of them hangs until the test's own time-out ends it.
 std::shared_ptr<Card> boot_patient(unsigned wedge_deaths = 100) {
@@ -42,13 +41,14 @@ std::string refusal_of(Call call) {
 
 std::vector<ResetLevel> levels_of(const RecoveryReport& report) {
   std::vector<ResetLevel> levels;
+  levels.reserve(report.attempts.size());
   for (const auto& attempt : report.attempts) levels.push_back(attempt.level);
   return levels;
 }
 
 // Everything stands still, and only a new emulator helps (F25, and F16 as seen from outside).
 TEST(Escalation, ACardThatStandsStillIsEscalatedToThePowerCycle) {
-  const auto card = boot_impatient();
+  const auto card = boot_with({});
   Owner owner(card, 1);
   const Job empty = owner.kernel("empty");
   const Job spin = owner.kernel("spin");
@@ -68,7 +68,7 @@ TEST(Escalation, ACardThatStandsStillIsEscalatedToThePowerCycle) {
 
 // Nothing has failed yet: what is under way just does not end, on a card that does not beat.
 TEST(Escalation, ASilentCardIsBroughtBackThoughNoStreamHasFailed) {
-  const auto card = boot_impatient();
+  const auto card = boot_with({});
   Owner owner(card, 1);
   owner.start_endless_work();
   ASSERT_TRUE(card->machine().stop());
@@ -103,7 +103,7 @@ TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
 }
 
 TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
-  const auto card = boot_impatient();
+  const auto card = boot_with({});
   Owner owner(card, 1, {.highest = ResetLevel::Function});
   const Job empty = owner.kernel("empty");
   ASSERT_TRUE(card->machine().stop());

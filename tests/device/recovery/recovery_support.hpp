@@ -24,9 +24,6 @@ namespace svp::test {
 
 inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
-// Shorter where a test has to wait for a reset level to fail; still many times what a loaded machine needs.
-Timeouts impatient();
-
 // One function of a shared card with everything that a recovery could damage.
 class Owner {
  public:

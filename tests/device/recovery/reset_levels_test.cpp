@@ -77,7 +77,7 @@ TEST(Levels, AFunctionResetClearsItsFunctionAndNoOther) {
   owner.expect_handles_refused();
   owner.expect_pinned_pattern();
   EXPECT_EQ(owner.runtime().allocator().statistics().bytes.current,
-            wire::kStreamsPerFunction * wire::kMaxCorrectionBytes)
+            Runtime::kCorrectionSlots * Runtime::kCorrectionSlotBytes)
       << "the correction slots, and nothing else";
   owner.expect_works();
   bystander.stream().Synchronize(test::in_time());

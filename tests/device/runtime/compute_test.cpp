@@ -4,6 +4,7 @@
 #include <future>
 
 #include "host_driver/tensor/golden/golden.hpp"
+#include "shared/trace.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 
 namespace svp {
@@ -112,6 +113,38 @@ TEST_F(Compute, TilesOfTheReducedDimensionGiveTheBitsOfOne) {
 TEST_F(Compute, SmallerThanTheTileIsExact) {
   const auto plan = load("matmul", {{"M", 64}, {"N", 64}, {"K", 128}});
   expect_product({3, 70, 18}, {70, 5, 19}, plan);
+}
+
+// What the card has written of its own work since TRACE.
+std::vector<wire::TraceEntry> card_trace(const Device& device) {
+  const std::byte* const window = device.host_memory().data() - device.host_memory_offset();
+  const auto* const ring = reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
+  std::vector<wire::TraceEntry> entries;
+  for (std::uint64_t n = 1; n <= wire::kTraceEntries && ring[n - 1].number == n; ++n) entries.push_back(ring[n - 1]);
+  return entries;
+}
+
+// Without any option: on a card with more than one core the correction of the next tile is moved while a tile computes,
+// as the card itself tells: by what it wrote between the start of a tile's blocks, not by times.
+TEST_F(Compute, ByDefaultTheNextTransferIsMovedWhileATileComputes) {
+  if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
+  const auto plan = load("matmul", {{"M", 128}, {"N", 256}, {"K", 256}});
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::Trace;
+  request.arguments.trace.on = 1;
+  ASSERT_EQ(value_or_throw(context().device().admin(request)).outcome, wire::Outcome::Ok);
+  constexpr std::int64_t kTiles = 8;
+  Records records;
+  expect_product({128 * kTiles, 256, 21}, {256, 256, 22}, plan, {.observer = &records});
+  std::size_t ahead = 0;
+  for (const wire::TraceEntry& entry : card_trace(context().device())) {
+    if (entry.kind == wire::TraceKind::Ahead) ++ahead;
+  }
+  EXPECT_EQ(records.blocks.size(), 2u * kTiles);
+  EXPECT_GT(ahead, 0u) << "no transfer was moved beside a computation";
+  EXPECT_LT(ahead, static_cast<std::size_t>(kTiles)) << "the first tile has nothing in front of it";
+  request.arguments.trace.on = 0;
+  ASSERT_EQ(value_or_throw(context().device().admin(request)).outcome, wire::Outcome::Ok);
 }
 
 // The correction of the next tile, and of the next job, is moved while a tile computes on the other core.

@@ -27,6 +27,11 @@ TEST_F(ForbiddenByTheEnvironment, ATiledLaunchIsRefusedAndTheCompiledShapeIsNot)
   EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed);
   ASSERT_EQ(::setenv(svp::kAllowTiledLaunchVariable, "1", 1), 0);
   EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed) << "read again";
+  const svp::SpyreTensor smaller[] = {tensor(32), tensor(32), tensor(32)};
+  EXPECT_THROW(svp::LaunchKernel(stream, plan, smaller), TiledLaunchNotAllowed);
+  const svp::SpyreTensor rows = tensor(128);
+  const svp::SpyreTensor view[] = {tensor(64), rows.slice(0, 0, 128, 2), tensor(64)};
+  EXPECT_THROW(svp::LaunchKernel(stream, plan, view), TiledLaunchNotAllowed) << "every second row";
   const svp::SpyreTensor compiled[] = {tensor(64), tensor(64), tensor(64)};
   EXPECT_NO_THROW(svp::LaunchKernel(stream, plan, compiled));
   stream.Synchronize(test::soon());

@@ -52,7 +52,7 @@ TEST_F(Programs, TwoArgumentsWithOffsets) {
   EXPECT_EQ(content_of(to, kBytes + 2048), expected);
 }
 
-TEST_F(Programs, ThirtyArguments) {
+TEST_F(Programs, AsManyArgumentsAsALaunchTakes) {
   constexpr unsigned kPairs = wire::program::kMaxArguments / 2;
   const Job job = load(copies(kPairs, kSticks));
   std::vector<Argument> arguments(std::size_t{2} * kPairs);
@@ -64,6 +64,45 @@ TEST_F(Programs, ThirtyArguments) {
   for (unsigned i = 0; i < kPairs; ++i) {
     EXPECT_EQ(content_of(arguments[kPairs + i].allocation, kBytes), pattern(kBytes, i)) << i;
   }
+}
+
+TEST_F(Programs, OneArgumentMoreIsRefused) {
+  test::ProgramBuilder builder;
+  for (unsigned i = 0; i <= wire::program::kMaxArguments; ++i) builder.add_argument(kBytes, Access::Read);
+  std::string text = "made";
+  try {
+    (void)make("many", builder);
+  } catch (const InvalidArgument& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, testing::HasSubstr("device program many is refused: header: argument count"));
+}
+
+TEST_F(Programs, TheMostArgumentsAndAWorkspace) {
+  constexpr unsigned kLast = wire::program::kMaxArguments - 1;
+  test::ProgramBuilder builder;
+  for (unsigned i = 0; i <= kLast; ++i) builder.add_argument(kBytes, i == kLast ? Access::Write : Access::Read);
+  builder.pool_bytes = kBytes;
+  builder.add(copy(kSticks, run(kSticks, Base::Argument, 0), run(kSticks, Base::Pool)));
+  for (unsigned i = 1; i < kLast; ++i) {
+    const Operand sum = run(kSticks, Base::Pool);
+    builder.add(operation(Opcode::Maximum, kSticks, {sum, run(kSticks, Base::Argument, i), sum}));
+  }
+  builder.add(copy(kSticks, run(kSticks, Base::Pool), run(kSticks, Base::Argument, kLast)));
+  const Job job = load(make("largest", builder));
+  std::vector<Argument> arguments;
+  std::vector<std::uint16_t> expected(kBytes / 2);
+  std::mt19937 random(7);
+  for (unsigned i = 0; i <= kLast; ++i) {
+    std::vector<std::uint16_t> values(kBytes / 2);
+    for (std::uint16_t& value : values) value = wire::dl16_from_fp32(static_cast<float>(random() % 2000));
+    for (std::size_t k = 0; k < values.size() && i < kLast; ++k) expected[k] = std::max(expected[k], values[k]);
+    const auto bytes = std::as_bytes(std::span(values));
+    arguments.push_back(Argument::raw(holding({bytes.begin(), bytes.end()})));
+  }
+  stream().Launch(job, arguments);
+  const auto bytes = std::as_bytes(std::span(expected));
+  EXPECT_EQ(content_of(arguments[kLast].allocation, kBytes), Bytes(bytes.begin(), bytes.end()));
 }
 
 TEST_F(Programs, EachLaunchHasAWorkspaceAndGivesItBack) {
@@ -122,7 +161,9 @@ TEST_F(Programs, ArgumentsThatDoNotFitAreRefused) {
   EXPECT_THAT(with(Argument::raw(room(kBytes), 0, kBytes - 128)), testing::HasSubstr("4992 were given"));
   EXPECT_THAT(with(Argument::raw(room(kBytes), 64)), testing::HasSubstr("starts at byte 64"));
   EXPECT_THAT(with(Argument::raw(room(kBytes), 128)), testing::HasSubstr("from byte 128"));
-  EXPECT_THAT(with(Argument::raw(AllocationIndex::Null)), testing::HasSubstr("has no memory"));
+  const Argument none[] = {good, Argument::raw(AllocationIndex::Null)};
+  EXPECT_THAT(refused<InvalidAllocation>(job, none),
+              testing::HasSubstr("operand argument 1 of kernel copies has no memory"));
   EXPECT_THAT(refused(job, {&good, 1}), testing::HasSubstr("takes 2 arguments, 1 were given"));
 }
 
@@ -136,6 +177,30 @@ TEST_F(Programs, ArgumentsAreTheSameBytesOrDoNotOverlap) {
   const Argument displaced[] = {Argument::raw(memory), Argument::raw(memory, 128)};
   EXPECT_THAT(refused(job, displaced), testing::HasSubstr("overlaps operand argument 0"));
   stream().Synchronize(test::soon());
+}
+
+// Without the flag of the header, as above, only arguments that are exactly the same bytes.
+TEST_F(Programs, ArgumentsOfOneStorageReachDifferentlyFar) {
+  for (const std::uint32_t flags : {0u, wire::program::kOneStorage}) {
+    test::ProgramBuilder builder;
+    builder.add_argument(2 * kBytes, Access::Read);
+    builder.add_argument(kBytes, Access::Write);
+    Operand behind = run(kSticks, Base::Argument, 0);
+    behind.offset = kBytes;
+    builder.add(copy(kSticks, behind, run(kSticks, Base::Argument, 1)));
+    builder.flags = flags;
+    const Job job = load(make("storage", builder));
+    const Bytes content = pattern(2 * kBytes, 6);
+    const AllocationIndex memory = holding(content);
+    const Argument both[] = {Argument::raw(memory), Argument::raw(memory)};
+    const std::string said = refused(job, both);
+    if (flags == 0) {
+      EXPECT_THAT(said, testing::HasSubstr("overlaps operand argument 0"));
+    } else {
+      EXPECT_EQ(said, "launched");
+      EXPECT_EQ(content_of(memory, kBytes), Bytes(content.begin() + kBytes, content.end()));
+    }
+  }
 }
 
 TEST_F(Programs, WhatIsNotLoadedOrHasNoEngineIsRefused) {

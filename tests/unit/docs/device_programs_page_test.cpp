@@ -30,7 +30,8 @@ Table header_table() {
           {FIELD(Header, magic), FIELD(Header, version), FIELD(Header, crc32c), FIELD(Header, program_bytes),
            FIELD(Header, argument_count), FIELD(Header, operation_count), FIELD(Header, arguments_offset),
            FIELD(Header, operations_offset), FIELD(Header, data_offset), FIELD(Header, data_bytes),
-           FIELD(Header, pool_bytes), FIELD(Header, slices), FIELD(Header, scratchpad_bytes), FIELD(Header, reserved)}};
+           FIELD(Header, pool_bytes), FIELD(Header, slices), FIELD(Header, scratchpad_bytes), FIELD(Header, flags),
+           FIELD(Header, reserved)}};
 }
 Table argument_table() {
   return {fmt::format("struct Argument ({} bytes)", sizeof(Argument)),
@@ -89,7 +90,10 @@ std::string rule_text(const OpcodeRow& it) {
   switch (it.rule) {
     case FormatRule::Same: return formats_text(it.inputs);
     case FormatRule::Each: return formats_text(it.inputs) + " → " + formats_text(it.output);
-    case FormatRule::SameSize: return formats_text(it.inputs) + ", of one size";
+    case FormatRule::SameSize: {
+      const std::string to = it.output == it.inputs ? "" : " → " + formats_text(it.output);
+      return formats_text(it.inputs) + to + ", of one size";
+    }
   }
   return "";
 }

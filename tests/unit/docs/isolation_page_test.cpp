@@ -44,8 +44,14 @@ std::vector<Row> rows_of(const std::string& page) {
   static const std::regex kName(R"(`(\w+\.\w+)`)");
   std::vector<Row> rows;
   std::istringstream lines(page);
+  bool promises = false;  // whether the present table is one of threats or of promises
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| ") || line.starts_with("| threat") || line.starts_with("| promise")) continue;
+    if (!line.starts_with("|")) promises = false;
+    if (line.starts_with("| threat") || line.starts_with("| promise")) {
+      promises = true;
+      continue;
+    }
+    if (!promises || !line.starts_with("| ")) continue;
     const std::size_t last_cell = line.rfind(" | ");
     Row row{line.substr(2, line.find(" | ") - 2), {}};
     const std::string tests = line.substr(last_cell);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/rfc-coverage.md: each header declares what its row says, and each test is in the sources of the tests.
+// docs/rfc-coverage.md: each header declares what its row says, each test is in the sources of the tests, and what a
+// row quotes of it is a line that asserts.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -22,21 +25,62 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// "Suite.Name" of every GoogleTest below tests/.
-std::set<std::string> tests() {
-  static const std::regex kTest(R"(TEST(?:_F|_P)?\((\w+),\s*(\w+)\).*)");
-  std::set<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
-    if (entry.path().extension() != ".cpp") continue;
-    std::ifstream in(entry.path());
-    std::smatch match;
-    for (std::string line; std::getline(in, line);) {
-      if (line.starts_with("TEST") && std::regex_match(line, match, kTest)) {
-        names.insert(match[1].str() + "." + match[2].str());
+// "Suite.Name" of every GoogleTest below tests/, with the lines of its body.
+const std::map<std::string, std::vector<std::string>>& tests() {
+  static const auto all = [] {
+    const std::regex kTest(R"(TEST(?:_F|_P)?\((\w+),\s*(\w+)\).*)");
+    std::map<std::string, std::vector<std::string>> bodies;
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+      if (entry.path().extension() != ".cpp") continue;
+      std::ifstream in(entry.path());
+      std::smatch match;
+      std::vector<std::string>* body = nullptr;
+      for (std::string line; std::getline(in, line);) {
+        if (line.starts_with("TEST") && std::regex_match(line, match, kTest)) {
+          body = &bodies[match[1].str() + "." + match[2].str()];
+        } else if (line == "}") {
+          body = nullptr;
+        } else if (body != nullptr) {
+          body->push_back(line);
+        }
       }
     }
+    return bodies;
+  }();
+  return all;
+}
+
+// Of the test equipment's own: expect_product(…), expect_same(…).
+bool asserts(const std::string& line) {
+  static const std::regex kAssertion(R"(\b(EXPECT_|ASSERT_|RC_ASSERT|expect_)\w*\()");
+  const auto text = line.find_first_not_of(' ');
+  return text != std::string::npos && line.compare(text, 2, "//") != 0 && std::regex_search(line, kAssertion);
+}
+
+// What a row names: `Suite.Name`: `text of an asserting line`.
+struct Assertion {
+  std::string test;
+  std::string text;
+};
+
+std::optional<Assertion> assertion_of(const std::string& cell) {
+  static const std::regex kCell(R"(`(\w+\.\w+)`: `([^`]+)`)");
+  std::smatch match;
+  if (!std::regex_match(cell, match, kCell)) return std::nullopt;
+  return Assertion{match[1], match[2]};
+}
+
+// Empty: the test is there, and the text stands in a line of its body that asserts something.
+std::string wrong_with(const Assertion& row) {
+  const auto body = tests().find(row.test);
+  if (body == tests().end()) return "there is no test " + row.test;
+  bool elsewhere = false;
+  for (const std::string& line : body->second) {
+    if (line.find(row.text) == std::string::npos) continue;
+    if (asserts(line)) return {};
+    elsewhere = true;
   }
-  return names;
+  return row.test + (elsewhere ? " does not assert: " : " has no line: ") + row.text;
 }
 
 // Rows of the page's tables, without their heads: cells without blanks at their ends.
@@ -66,22 +110,47 @@ std::string unquoted(const std::string& cell) {
   return cell.size() > 2 && cell.front() == '`' && cell.back() == '`' ? cell.substr(1, cell.size() - 2) : "";
 }
 
-TEST(RfcCoverage, EveryTestIsThere) {
-  const auto known = tests();
-  ASSERT_GT(known.size(), 1000u) << "this test has lost its way to find tests";
+// Columns: document, statement, what is there and what is missing.
+bool tells_what_is_missing(const std::vector<std::string>& row) { return row.size() == 3; }
+
+TEST(RfcCoverage, EveryRowNamesAnAssertionOfItsTest) {
+  ASSERT_GT(tests().size(), 1000u) << "this test has lost its way to find tests";
   unsigned found = 0;
   for (const auto& row : rows()) {
-    const std::string test = unquoted(row.back());
-    if (test.empty()) {
+    if (tells_what_is_missing(row)) continue;
+    const auto assertion = assertion_of(row.back());
+    if (!assertion) {
       // Nothing shows it: the row says why.
       EXPECT_TRUE((row.back() + row[row.size() - 2]).find("not built") != std::string::npos)
-          << row[0] << ": " << row[1];
+          << row[0] << ": " << row[1] << " names neither an assertion nor why there is none: " << row.back();
       continue;
     }
     ++found;
-    EXPECT_TRUE(known.contains(test)) << "the page names " << test;
+    EXPECT_EQ(wrong_with(*assertion), "") << row[0] << ": " << row[1];
   }
-  EXPECT_GT(found, 50u);
+  EXPECT_GT(found, 60u);
+}
+
+TEST(RfcCoverage, ATextThatIsNotAssertedIsFound) {
+  const std::string here = "RfcCoverage.ATextThatIsNotAssertedIsFound";
+  const int asserted = 1;
+  const int computed = asserted + 1;
+  EXPECT_EQ(computed, 2);
+  EXPECT_EQ(wrong_with({here, "EXPECT_EQ(computed, 2)"}), "");
+  EXPECT_NE(wrong_with({here, std::string("computed ") + "= asserted"}).find("does not assert"), std::string::npos);
+  EXPECT_NE(wrong_with({here, std::string("EXPECT_EQ(computed, ") + "3)"}).find("has no line"), std::string::npos);
+  EXPECT_NE(wrong_with({"RfcCoverage.NoSuchTest", "1"}).find("there is no test"), std::string::npos);
+  EXPECT_FALSE(assertion_of("`RfcCoverage.NoSuchTest`")) << "a name alone";
+}
+
+TEST(RfcCoverage, WhatIsNotThereHasARowThatSaysWhatIsMissing) {
+  unsigned found = 0;
+  for (const auto& row : rows()) {
+    if (!tells_what_is_missing(row)) continue;
+    ++found;
+    EXPECT_GT(row[2].size(), 6u) << row[1];
+  }
+  EXPECT_GT(found, 30u);
 }
 
 TEST(RfcCoverage, EveryHeaderDeclaresWhatItsRowSays) {

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -35,6 +36,12 @@ class LifetimeTest : public testing::Test {
   void expect_all_gone() {
     EXPECT_TRUE(test::wait_for_end(owner_->emulator(), kBound));
     if (owner_->reaper() > 1) EXPECT_TRUE(test::wait_for_end(owner_->reaper(), kBound));
+    owner_.reset();
+  }
+  void expect_ended_under_a_running_owner() {
+    EXPECT_TRUE(test::wait_for_end(owner_->emulator(), kBound));
+    if (owner_->reaper() > 1) EXPECT_TRUE(test::wait_for_end(owner_->reaper(), kBound));
+    EXPECT_TRUE(test::is_alive(owner_->pid())) << "the owner's end would have ended them too";
     owner_.reset();
   }
   void expect_running() {
@@ -72,6 +79,16 @@ TEST_F(LifetimeTest, EndsWhenAnExceptionUnwindsIt) {
   expect_all_gone();
 }
 
+TEST_F(LifetimeTest, EndsOnRequestOfAnOwnerThatMayNotSignalIt) {
+  start("unprivileged");
+  expect_ended_under_a_running_owner();
+}
+
+TEST_F(LifetimeTest, EndsWithTheMachineOfAnOwnerThatMayNotSignalIt) {
+  start("unprivileged-close");
+  expect_ended_under_a_running_owner();
+}
+
 TEST_F(LifetimeTest, EndsWhenTheOwnerIsKilled) {
   start("hold");
   expect_running();
@@ -87,7 +104,7 @@ TEST_F(LifetimeTest, EndsWhenTheOwnerIsKilledWhileAForkHoldsItsDescriptors) {
   EXPECT_TRUE(test::wait_for_end(owner_->emulator(), kBound));
   EXPECT_TRUE(test::wait_for_end(owner_->reaper(), kBound));
   EXPECT_TRUE(test::is_alive(holder)) << "the test must not have passed because the holder ended";
-  ::kill(holder, SIGKILL);
+  svp::test::send_signal(holder, SIGKILL);
   EXPECT_TRUE(test::wait_for_end(holder, kBound));
 }
 

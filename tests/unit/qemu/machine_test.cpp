@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -173,7 +174,7 @@ TEST_F(MachineTest, AFirmwareExitCodeReachesEveryone) {
 TEST_F(MachineTest, ASignalIsToldApartFromAnExit) {
   Machine machine = start();
   EXPECT_EQ(machine.wait_exit(milliseconds{0}).error().kind, Kind::kTimeout);
-  ::kill(machine.pid(), SIGKILL);
+  svp::test::send_signal(machine.pid(), SIGKILL);
   EXPECT_EQ(machine.wait_exit(kBound).value_or(ExitStatus{}), (ExitStatus{ExitStatus::Kind::kSignaled, SIGKILL}));
 }
 
@@ -192,7 +193,7 @@ TEST_F(MachineTest, KillIsIdempotent) {
 
 TEST_F(MachineTest, AKilledReaperIsADeathWithoutAKnownStatus) {
   Machine machine = start();
-  ::kill(test::parent_of(machine.pid()), SIGKILL);
+  svp::test::send_signal(test::parent_of(machine.pid()), SIGKILL);
   EXPECT_EQ(machine.wait_exit(kBound).value_or(ExitStatus{ExitStatus::Kind::kExited, 1}), ExitStatus{});
 }
 
@@ -241,7 +242,6 @@ TEST_F(MachineTest, ARefusedOrUnansweredRequestLeavesTheCardAlone) {
     EXPECT_TRUE(machine.cont());
   }
   behave("mute");
-  options_.timeouts.request = milliseconds{2'000};
   Machine machine = start();
   EXPECT_EQ(machine.stop().error().kind, Kind::kQmpError);
   EXPECT_TRUE(machine.cont());
@@ -299,11 +299,11 @@ TEST_F(MachineTest, OldEmulatorsAreRefusedHoweverTheyFail) {
 
 TEST_F(MachineTest, EveryWaitOfTheStartIsBounded) {
   behave("silent");
-  options_.timeouts.greeting = milliseconds{50};
+  options_.timeouts.greeting = milliseconds{50};  // reached: the emulator says nothing
   EXPECT_EQ(fail_to_start().kind, Kind::kHandshakeTimeout);
   behave("silent");
-  options_.timeouts.greeting = kBound;
-  options_.timeouts.handshake = milliseconds{200};
+  options_.timeouts.greeting = kBound;              // reached: or the one below is
+  options_.timeouts.handshake = milliseconds{200};  // reached: for the same reason
   EXPECT_EQ(fail_to_start().kind, Kind::kHandshakeTimeout);
 }
 
@@ -329,7 +329,7 @@ TEST_F(MachineTest, RepeatedDeathsLeaveNothingBehind) {
   options_.slots.assign(8, {.window_bytes = kMiB});
   for (int i = 0; i < 20; ++i) {
     Machine machine = start();
-    if (i % 2 == 0) ::kill(machine.pid(), SIGKILL);
+    if (i % 2 == 0) svp::test::send_signal(machine.pid(), SIGKILL);
   }
 }
 

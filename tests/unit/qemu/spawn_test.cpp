@@ -31,8 +31,7 @@ class SpawnTest : public testing::Test {
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
   }
   void TearDown() override {
-    guarded_.link.reset();
-    collect_reaper(guarded_, kBound);
+    EXPECT_TRUE(end_reaper(guarded_, kBound));
     guarded_ = {};
     null_.reset();
     EXPECT_EQ(svp::test::count_resources_without_threads(), before_);

@@ -16,6 +16,10 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
+
+#include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace qemu::test {
 
@@ -111,14 +115,12 @@ Owner::Owner(const std::string& program, const std::string& emulator, const std:
 
 Owner::~Owner() {
   kill();
-  if (child_ > 0) ::kill(child_, SIGKILL);
+  if (child_ > 0) svp::test::send_signal(child_, SIGKILL);
 }
 
 void Owner::kill() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
-  pid_ = -1;
+  svp::test::kill_and_collect(std::exchange(pid_, -1), test_bounds::kPlayedEmulator);
 }
 
 }  // namespace qemu::test

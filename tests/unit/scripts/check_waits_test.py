@@ -27,6 +27,15 @@ REFUSED = [
     ("process-wait", ".cpp", "void f() { ::waitpid(pid, &status, 0); }"),
     ("process-wait", ".cpp", "void f() { waitid(P_PID, pid, &info, WEXITED); }"),
     ("process-wait", ".cpp", "void f() { syscall(SYS_waitid, P_PID, pid, 0, WEXITED); }"),
+    ("signal-bound", ".cpp", "void f() {\n  // bounded: it has ended, was sent SIGKILL, or ends with its link\n"
+                             "  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {\n  }\n}"),
+    ("signal-bound", ".cpp", "void f() { ::waitpid(child, nullptr, 0);  // bounded: it was killed above\n}"),
+    ("unchecked-signal", ".cpp", "void f() { ::kill(child, SIGKILL); }"),
+    ("unchecked-signal", ".cpp", "void f() { if (child > 0) ::kill(child, SIGTERM); }"),
+    ("unchecked-signal", ".cpp", "void f() {\n  kill(child,\n       SIGKILL);\n}"),
+    ("unchecked-signal", ".cpp", "void f() { (void)::kill(child, SIGKILL); }"),
+    ("unchecked-signal", ".cpp", "void f() { ::syscall(SYS_pidfd_send_signal, fd, SIGKILL, nullptr, 0); }"),
+    ("unchecked-signal", ".cpp", "void f() { invoke(SYS_pidfd_send_signal, child.pidfd, SIGKILL); }"),
     ("process-wait", ".sh", "sleep_a_lot &\nwait $!"),
     ("process-wait", ".sh", "make & wait"),
     ("process-wait", ".py", "import subprocess\nsubprocess.run(['make'])"),
@@ -74,6 +83,19 @@ REFUSED = [
     ("literal", ".cpp", "constexpr auto kBound = 500ms;"),
     ("literal", ".hpp", "inline constexpr std::chrono::seconds kBound{10};"),
     ("literal", ".hpp", "bool appears(const Condition& c, std::chrono::milliseconds bound = std::chrono::seconds{3});"),
+    ("impatient", ".cpp", "void f() { options.timeouts.admin = std::chrono::milliseconds(200); }"),
+    ("impatient", ".cpp", "void f() { timeouts.post_progress = timeouts.admin = 1s; }"),
+    ("impatient", ".cpp", "void f() { svp::Timeouts t; t.detach = 20ms; }"),
+    ("impatient", ".cpp", "void f() { card.timeouts.hello = test_bounds::kExpires; }"),
+    ("impatient", ".cpp", "void f() { card.timeouts.hello = some_value; }"),
+    ("impatient", ".cpp", "void f() { options_.timeouts.request = milliseconds{2'000}; }"),
+    ("impatient", ".cpp", "auto f() { return Timeouts{.admin = 1s}; }"),
+    ("impatient", ".cpp", "void f() { options.timeouts.admin = 1s;  // bounded: by the end of the world\n}"),
+    ("impatient", ".cpp", 'auto f() { return boot("loop_watchdog_ms=250"); }'),
+    ("elapsed", ".cpp", "TEST(A, B) { EXPECT_LT(std::chrono::steady_clock::now() - start, test_bounds::kWork); }"),
+    ("elapsed", ".cpp", "TEST(A, B) { ASSERT_TRUE(hal::now() - began < 100); }"),
+    ("annotation", ".cpp", "TEST(A, B) { EXPECT_GE(Clock::now() - start, 1s);  // elapsed: never\n}"),
+    ("annotation", ".cpp", "void f() { g();  // reached: there is no time-out here\n}"),
     ("annotation", ".cpp", "void f() { thread_.join();  // bounded: soon\n}"),
     ("annotation", ".cpp", "void f() { thread_.join();  // bounded:\n}"),
     ("annotation", ".cpp", "void f() { g();  // bounded: there is no wait on this line\n}"),
@@ -94,25 +116,37 @@ ACCEPTED = [
     (".cpp", "void f() { while (!ready.load()) { if (hal::now() > end) return; } }"),
     (".cpp", "void f() { for (const auto end = soon(); !ready.load() && Clock::now() < end;) yield(); }"),
     (".cpp", "void f() { timer_arm(hart, at);\n  asm volatile(\"wfi\" ::: \"memory\");\n}"),
-    (".cpp", "TEST(A, B) { EXPECT_LT(took, 5s); timeouts.attach = 200ms; EXPECT_GE(took, std::chrono::seconds{1}); }"),
+    (".cpp", "TEST(A, B) { EXPECT_LT(took, 5s); EXPECT_GE(took, std::chrono::seconds{1}); }"),
+    (".cpp", "void f() { options.timeouts.admin = 10s; timeouts.post_progress = std::chrono::hours{24}; }"),
+    (".cpp", "void f() { options.timeouts.admin = Timeouts{}.admin; options.timeouts.wedge_deaths = 3; }"),
+    (".cpp", "void f() { options.timeouts.admin = 1s;  // reached: the emulator is stopped\n}"),
+    (".cpp", "void f() {\n  // reached: the emulator is stopped\n  timeouts.admin = 1s;\n}"),
+    (".cpp", "TEST(A, B) { ASSERT_LT(Clock::now(), end); if (Clock::now() - start > bound) return; }"),
+    (".cpp", "TEST(A, B) { EXPECT_GE(hal::now() - began, 9);  // elapsed: under the WorkClock\n}"),
+    (".cpp", 'auto f() { return boot("loop_watchdog_ms=0") + boot("loop_watchdog_ms=5000"); }'),
     (".cpp", "int Doorbells::sleep(int fd) { return 1; }\nssize_t File::read(int x) { return 0; }"),
     (".sh", "deadline=$((SECONDS + 2))\nwhile look; ((SECONDS < deadline)); do pause_a_little; done\nsleep 60 &\n# wait\n"),
     (".sh", "while read -r line; do echo \"$line\"; done <file\nwhile (($#)); do shift; done\nflock -w 5 9"),
     (".py", "import subprocess\nsubprocess.run(['make'], timeout=60)\nprint(', '.join(words))"),
     (".cpp", "void f() { if (auto paused = pause(); !paused) return; card.pause(); }"),
+    (".cpp", "void f() { const bool sent = ::kill(child, SIGKILL) == 0; if (::kill(child, 0) != 0) return; machine.kill(); }"),
+    (".cpp", "bool f() { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM); }\nvoid A::kill() { kill(); }"),
+    (".cpp", "void f() { const long sent =\n    invoke(SYS_pidfd_send_signal, child.pidfd, SIGKILL); }"),
+    (".cpp", "void f() {\n  // bounded: its output has ended, which its exit closes\n  ::waitpid(child, &status, 0);\n}"),
     (".txt", "wait for ever; sleep 5; for (;;) {}"),
 ]
 
 
 def run(*arguments):
-    return subprocess.run([*checker, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run([*checker, *map(str, arguments)], capture_output=True, text=True, timeout=280, check=False)
 
 
 def plant(folder, name, texts):
     """A file for each text; one run of the checker looks at all."""
     files = []
     for number, (suffix, text) in enumerate(texts):
-        files.append(Path(folder) / f"{name}{number}{suffix}")
+        files.append(Path(folder) / "tests" / f"{name}{number}{suffix}")
+        files[-1].parent.mkdir(exist_ok=True)
         files[-1].write_text(text + "\n")
     return files
 

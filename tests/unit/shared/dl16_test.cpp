@@ -14,25 +14,28 @@ namespace {
 using wire::Dl16;
 
 // Nearest code by search among all magnitudes, independent of the bit tricks. 2^-31 takes part as the neighbour that
-// zero stands for, and 2^33 as the one that 0x7FFF stands for.
+// zero stands for; from the middle behind the largest number on it is infinity.
 Dl16 nearest_by_search(double value) {
   const Dl16 sign = std::signbit(value) ? wire::kDl16SignBit : 0;
-  if (!std::isfinite(value)) return static_cast<Dl16>(sign | wire::kDl16Nan);
+  if (std::isnan(value)) return static_cast<Dl16>(sign | wire::kDl16Nan);
+  if (std::isinf(value)) return static_cast<Dl16>(sign | wire::kDl16Infinity);
   const double magnitude = std::fabs(value);
   const auto position = [](int code) { return std::ldexp(1 + (code & 0x1FF) / 512.0, (code >> 9) - 31); };
   if (magnitude < position(0)) return sign;
   int low = 0;
-  int high = 0x7FFF;
-  if (magnitude >= position(high)) return static_cast<Dl16>(sign | wire::kDl16Nan);
+  int high = 0x7FFE;
+  if (magnitude >= position(high)) return static_cast<Dl16>(sign | wire::kDl16Infinity);
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (position(middle) <= magnitude ? low : high) = middle;
   }
   const bool up = magnitude - position(low) >= position(high) - magnitude;
-  return static_cast<Dl16>(sign | (up ? high : low));
+  const int code = up ? high : low;
+  return static_cast<Dl16>(sign | (code == 0x7FFE ? wire::kDl16Infinity : code));
 }
 
-bool fp16_is_nan_or_infinity(std::uint16_t bits) { return (bits & 0x7C00) == 0x7C00; }
+bool fp16_is_nan(std::uint16_t bits) { return (bits & 0x7FFF) > 0x7C00; }
+bool fp16_is_infinite(std::uint16_t bits) { return (bits & 0x7FFF) == 0x7C00; }
 
 double fp16_value(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1F;
@@ -55,7 +58,7 @@ TEST(Dl16, EveryCodeSurvivesEveryWiderFormat) {
 TEST(Dl16, PartsAreTheValue) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto value = static_cast<Dl16>(code);
-    if (wire::dl16_is_nan(value)) continue;
+    if (!wire::dl16_is_finite(value)) continue;
     const wire::Dl16Parts parts = wire::dl16_parts(value);
     EXPECT_EQ(std::ldexp(parts.significand, parts.exponent + wire::kDl16UnitExponent), wire::fp64_from_dl16(value));
   }
@@ -102,12 +105,12 @@ TEST(Dl16, NoDoubleRoundingFromFp64) {
 }
 
 TEST(Dl16, EndsOfTheRange) {
-  EXPECT_EQ(wire::dl16_from_fp64(8573157376.0), wire::kDl16Max);
-  EXPECT_EQ(wire::dl16_from_fp64(std::nextafter(8577351680.0, 0.0)), wire::kDl16Max);  // half a unit above the largest
-  EXPECT_EQ(wire::dl16_from_fp64(8577351680.0), wire::kDl16Nan);
-  EXPECT_EQ(wire::dl16_from_fp32(std::numeric_limits<float>::max()), wire::kDl16Nan);
+  EXPECT_EQ(wire::dl16_from_fp64(8564768768.0), wire::kDl16Max);
+  EXPECT_EQ(wire::dl16_from_fp64(std::nextafter(8568963072.0, 0.0)), wire::kDl16Max);  // half a unit above the largest
+  EXPECT_EQ(wire::dl16_from_fp64(8568963072.0), wire::kDl16Infinity);
+  EXPECT_EQ(wire::dl16_from_fp32(std::numeric_limits<float>::max()), wire::kDl16Infinity);
   EXPECT_EQ(wire::dl16_from_fp32(-std::numeric_limits<float>::max()), 0xFFFF);
-  EXPECT_EQ(wire::dl16_from_fp64(std::numeric_limits<double>::infinity()), wire::kDl16Nan);
+  EXPECT_EQ(wire::dl16_from_fp64(std::numeric_limits<double>::infinity()), wire::kDl16Infinity);
   EXPECT_EQ(wire::dl16_from_fp64(-std::numeric_limits<double>::infinity()), 0xFFFF);
   EXPECT_EQ(wire::dl16_from_fp64(std::numeric_limits<double>::denorm_min()), 0x0000);
   EXPECT_EQ(wire::dl16_from_fp32(-std::numeric_limits<float>::denorm_min()), 0x8000);
@@ -117,8 +120,9 @@ TEST(Dl16, EveryFp16RoundsLikeItsValue) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto bits = static_cast<std::uint16_t>(code);
     const Dl16 sign = static_cast<Dl16>(bits & 0x8000);
-    const Dl16 expected = fp16_is_nan_or_infinity(bits) ? static_cast<Dl16>(sign | wire::kDl16Nan)
-                                                        : static_cast<Dl16>(nearest_by_search(fp16_value(bits)) | sign);
+    Dl16 expected = static_cast<Dl16>(nearest_by_search(fp16_value(bits)) | sign);
+    if (fp16_is_infinite(bits)) expected = static_cast<Dl16>(sign | wire::kDl16Infinity);
+    if (fp16_is_nan(bits)) expected = static_cast<Dl16>(sign | wire::kDl16Nan);
     ASSERT_EQ(wire::dl16_from_fp16(bits), expected) << code;
   }
 }
@@ -140,7 +144,18 @@ TEST(Dl16, Fp16NumbersWithNineFractionBitsRoundTripExactly) {
   EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(wire::kFp16Max)), wire::kFp16Max);
 }
 
-TEST(Dl16, IntoFp16IsNearestEvenOrSaturates) {
+TEST(Dl16, InfinitiesAndNanComeBackFromTheCardAsTheyWere) {
+  for (const unsigned code : {0x7C00u, 0xFC00u, 0x7E00u, 0xFE00u}) {
+    const auto bits = static_cast<std::uint16_t>(code);
+    EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(bits)), bits);
+    const std::uint32_t single = wire::fp32_bits_from_fp16(bits);
+    EXPECT_EQ(wire::fp32_bits_from_dl16(wire::dl16_from_fp32_bits(single)), single);
+    const auto half = static_cast<std::uint16_t>(single >> 16);
+    EXPECT_EQ(wire::fp32_bits_from_dl16(wire::dl16_from_bf16(half)), single);
+  }
+}
+
+TEST(Dl16, IntoFp16IsNearestEvenAndInfiniteBeyondItsRange) {
   for (int code = 0; code <= 0x7FFF; ++code) {
     const auto value = static_cast<Dl16>(code);
     const std::uint16_t bits = wire::fp16_from_dl16(value);
@@ -151,7 +166,7 @@ TEST(Dl16, IntoFp16IsNearestEvenOrSaturates) {
     }
     const double exact = wire::fp64_from_dl16(value);
     if (exact >= 65504) {
-      ASSERT_EQ(bits, wire::kFp16Max);
+      ASSERT_EQ(bits, exact == 65536 ? wire::kFp16Max : wire::kFp16Infinity) << code;
       continue;
     }
     const double error = std::fabs(fp16_value(bits) - exact);

@@ -12,7 +12,12 @@ namespace {
 
 using program::Opcode;
 
-long double exact(Opcode function, long double x) {
+struct Constants {
+  float beta = 1;
+  float threshold = 20;
+};
+
+long double exact(Opcode function, long double x, Constants constants = {}) {
   switch (function) {
     case Opcode::Exp: return std::exp(x);
     case Opcode::Log: return std::log(x);
@@ -27,7 +32,10 @@ long double exact(Opcode function, long double x) {
           2 * std::sqrt(2 / std::numbers::pi_v<long double>) * (x + static_cast<long double>(0.044715) * x * x * x);
       return x / (1 + std::exp(-u));
     }
-    case Opcode::Softplus: return x > 20 ? x : std::log1p(std::exp(x));
+    case Opcode::Softplus: {
+      const long double scaled = constants.beta * x;
+      return scaled > constants.threshold ? x : std::log1p(std::exp(scaled)) / constants.beta;
+    }
     default: return 0;
   }
 }
@@ -37,32 +45,41 @@ constexpr Opcode kFunctions[] = {Opcode::Exp,     Opcode::Log,  Opcode::Sqrt, Op
 
 class RealFunctions : public testing::TestWithParam<Opcode> {};
 
-TEST_P(RealFunctions, AreWithinHalfAUnitOfTheExactResult) {
+// The largest error in units of the last place, over numbers of every size.
+double worst_error(Opcode function, Constants constants) {
   double worst = 0;
   for (std::uint64_t i = 0; i < 400'000; ++i) {
     const auto bits = static_cast<std::uint32_t>(i * 0x9E3779B97F4A7C15u >> 32);
     const float x = std::bit_cast<float>(bits);
     if (std::isnan(x) || std::isinf(x)) continue;
-    const std::uint32_t got_bits =
-        real::evaluate_fp32(GetParam(), bits, std::bit_cast<std::uint32_t>(1.0F), std::bit_cast<std::uint32_t>(20.0F));
+    const std::uint32_t got_bits = real::evaluate_fp32(function, bits, std::bit_cast<std::uint32_t>(constants.beta),
+                                                       std::bit_cast<std::uint32_t>(constants.threshold));
     const float got = std::bit_cast<float>(got_bits);
-    const long double wanted = exact(GetParam(), x);
+    const long double wanted = exact(function, x, constants);
     if (std::isnan(wanted)) {
-      ASSERT_EQ(got_bits, real::kFp32Nan) << x;
+      EXPECT_EQ(got_bits, real::kFp32Nan) << x;
       continue;
     }
     const float nearest = static_cast<float>(wanted);
     if (std::isinf(nearest) || std::isinf(got) || nearest == 0) {
-      ASSERT_EQ(got, nearest) << x;
+      EXPECT_EQ(got, nearest) << x;
       continue;
     }
     const double unit = std::max(std::ldexp(1.0, std::ilogb(nearest) - 23), 0x1p-149);
     worst = std::max(worst, static_cast<double>(std::fabs(static_cast<long double>(got) - wanted)) / unit);
   }
-  EXPECT_LT(worst, 0.5 + 0x1p-18) << worst;
+  return worst;
 }
 
-TEST_P(RealFunctions, OfSpecialValuesAreWhatTheirLimitsSay) {
+TEST_P(RealFunctions, AreWithinHalfAUnitOfTheExactResult) { EXPECT_LT(worst_error(GetParam(), {}), 0.5 + 0x1p-18); }
+
+TEST(RealFunctionConstants, OfOtherConstantsAreWithinHalfAUnit) {
+  for (const Constants constants : {Constants{0.5F, 20}, Constants{50, 20}, Constants{0.7F, 5}, Constants{-2, 30}}) {
+    EXPECT_LT(worst_error(Opcode::Softplus, constants), 0.5 + 0x1p-18) << constants.beta;
+  }
+}
+
+TEST_P(RealFunctions, OfSpecialValuesAreWhatPyTorchGives) {
   const auto of = [](float x) {
     return std::bit_cast<float>(real::evaluate_fp32(GetParam(), std::bit_cast<std::uint32_t>(x),
                                                     std::bit_cast<std::uint32_t>(1.0F),
@@ -88,6 +105,8 @@ TEST_P(RealFunctions, OfSpecialValuesAreWhatTheirLimitsSay) {
       break;
     case Opcode::Sigmoid: EXPECT_TRUE(up == 1 && down == 0); break;
     case Opcode::Tanh: EXPECT_TRUE(up == 1 && down == -1); break;
+    case Opcode::Silu:
+    case Opcode::Gelu: EXPECT_TRUE(up == INFINITY && std::isnan(down)); break;
     default: EXPECT_TRUE(up == INFINITY && down == 0); break;
   }
 }

@@ -164,7 +164,7 @@ CardOptions card_options(const FixtureOptions& options) {
   card.virtual_functions = options.shape.virtual_functions;
   card.spare_slots = options.shape.spare_slots;
   card.window_bytes = 64 * wire::kMiB;
-  card.timeouts.admin = admin_bound(options);
+  card.timeouts.admin = admin_bound(options);  // reached: where a reply never comes, or its check is left out
   card.boot_arguments = options.shape.words;
   if (!options.conditions.words.empty()) card.boot_arguments += " " + options.conditions.words;
   return card;

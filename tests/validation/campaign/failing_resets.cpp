@@ -136,9 +136,7 @@ void wedge(ScenarioContext& context, Card& card) {
 
 void the_reset_fails(ScenarioContext& context) {
   CardOptions options = card_options(context.fixture_options());
-  // A reset that is stuck is given up after half a second here; a working one takes milliseconds.
-  options.timeouts.function_reset = options.timeouts.detach = options.timeouts.post_progress =
-      campaign_bounds::kPostProgress;
+  options.timeouts.function_reset = campaign_bounds::kStuckReset;  // reached: the resets stall
   const auto card = value_or_throw(Card::boot(std::move(options)));
   {
     BusyBystander bystander(*card);

@@ -21,7 +21,7 @@ using wire::Status;
 constexpr std::uint32_t kIterations = 40;
 constexpr std::uint64_t kFirstIterations = 8;
 constexpr std::uint32_t kMet[] = {loop_program::kAdd, loop_program::kNeg, loop_program::kSub};
-constexpr std::uint64_t kGangBudget = 100;
+constexpr std::uint64_t kGangBudget = 100;  // slices; the first of several budgets
 // What has failed stays poisoned until the end.
 enum GangStream : std::size_t { kTraps, kEndless, kHeld, kBeside };
 static_assert(kBeside < ProgramTenant::kStreams);
@@ -106,7 +106,8 @@ class Gang {
   void end_by(const std::string& what, GangStream stream, FaultAction action, std::uint64_t budget, Outcome outcome,
               Status status) {
     const Armed armed = arm(action);
-    const LaunchEnd end = tenant_.launch(stream, kBothCores, budget);
+    const LaunchEnd end = budget == 0 ? tenant_.launch(stream, kBothCores)
+                                      : tenant_.launch_until_fired(stream, kBothCores, budget, armed.fault);
     context_.fired(armed.fault);
     const StreamFailure& failure = end.failure;
     const std::string text = end.ok() ? "the launch ended OK" : end.error;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "host_driver/base/error.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/validation/bounds.hpp"
 
 extern char** environ;
@@ -90,7 +91,7 @@ PipedProcess::~PipedProcess() {
 }
 
 void PipedProcess::kill() {
-  if (pid_ != 0) ::kill(pid_, SIGKILL);
+  if (pid_ != 0) svp::test::send_signal(pid_, SIGKILL);
 }
 
 void PipedProcess::close_input() { ::shutdown(socket_.get(), SHUT_WR); }

@@ -23,23 +23,30 @@ namespace form = wire::program;
 constexpr std::uint32_t kLoopExtent[] = {128, 256};
 constexpr std::uint64_t kLoopBytes = std::uint64_t{128} * 256 * sizeof(std::uint16_t);
 
-form::Operand operand_at(form::Base base, std::uint8_t argument, std::uint64_t offset, bool columns_first) {
+// 64 sticks: core 0 executes each operation alone.
+constexpr std::uint32_t kLoneExtent[] = {16, 256};
+
+form::Operand operand_at(form::Base base, std::uint8_t argument, std::uint64_t offset, bool columns_first,
+                         std::span<const std::uint32_t> extent = kLoopExtent) {
   static constexpr unsigned kRowsFirst[] = {0, 1}, kColumnsFirst[] = {1, 0};
   const std::span<const unsigned> order = columns_first ? kColumnsFirst : kRowsFirst;
-  form::Operand operand = test::dense_operand(wire::program::Format::Dl16, kLoopExtent, order, 1);
+  form::Operand operand = test::dense_operand(wire::program::Format::Dl16, extent, order, 1);
   operand.base = base;
   operand.argument = argument;
   operand.offset = offset;
   return operand;
 }
 
-void add_operation(test::ProgramBuilder& builder, form::Opcode opcode, std::initializer_list<form::Operand> operands) {
-  form::Operation operation = test::operation_of(opcode, kLoopExtent);
+void add_operation(test::ProgramBuilder& builder, form::Opcode opcode, std::initializer_list<form::Operand> operands,
+                   std::span<const std::uint32_t> extent = kLoopExtent) {
+  form::Operation operation = test::operation_of(opcode, extent);
   for (const form::Operand& operand : operands) operation.operand[operation.operand_count++] = operand;
   builder.add(operation);
 }
 
 constexpr std::uint64_t kPoolBytes = 2 * kLoopBytes;
+// Slices. Of a launch that is tried again; more than the card's own.
+constexpr std::uint64_t kLargestBudget = 20'000;
 
 test::ProgramBuilder builder_of_three() {
   test::ProgramBuilder builder;
@@ -69,6 +76,25 @@ std::vector<std::byte> loop_bytes(std::uint32_t iterations) {
   add_operation(builder, form::Opcode::Neg, {sum, turned});
   builder.end_loop();
   add_operation(builder, form::Opcode::Sub, {turned, b, operand_at(form::Base::Argument, 2, 0, false)});
+  builder.end_loop();
+  return with_lines(std::move(builder));
+}
+
+std::vector<std::byte> lone_bytes(std::uint32_t iterations) {
+  test::ProgramBuilder builder = builder_of_three();
+  const auto small = [](form::Base base, std::uint8_t argument, std::uint64_t offset) {
+    return operand_at(base, argument, offset, false, kLoneExtent);
+  };
+  const form::Operand a = small(form::Base::Argument, 0, 0), b = small(form::Base::Argument, 1, 0);
+  const form::Operand sum = small(form::Base::Pool, 0, 0), turned = small(form::Base::Pool, 0, kLoopBytes / 2);
+  builder.begin_loop(iterations);
+  builder.begin_loop(1);
+  add_operation(builder, form::Opcode::Add, {a, b, sum}, kLoneExtent);
+  add_operation(builder, form::Opcode::Neg, {sum, turned}, kLoneExtent);
+  builder.end_loop();
+  add_operation(builder, form::Opcode::Sub, {turned, b, small(form::Base::Argument, 2, 0)}, kLoneExtent);
+  add_operation(builder, form::Opcode::Neg,
+                {operand_at(form::Base::Argument, 0, 0, false), operand_at(form::Base::Pool, 0, kLoopBytes, false)});
   builder.end_loop();
   return with_lines(std::move(builder));
 }
@@ -116,7 +142,7 @@ std::string loop_program::text_of(std::uint32_t number) {
 
 TenantProgram loop_program::make(std::uint32_t iterations) { return {loop_bytes(iterations), loop_bytes(1)}; }
 
-std::uint64_t workspace_program::sum_offset(form::Base base) { return base == form::Base::Pool ? 0 : kPoolBytes; }
+TenantProgram lone_program::make(std::uint32_t iterations) { return {lone_bytes(iterations), lone_bytes(1)}; }
 
 TenantProgram workspace_program::make(form::Base base, std::uint32_t iterations) {
   return {workspace_bytes(base, iterations), workspace_bytes(base, 1)};
@@ -156,6 +182,17 @@ LaunchEnd ProgramTenant::launch(std::size_t stream, std::uint64_t cores, std::ui
     return {.error = error.what(), .failure = error.failure()};
   }
   return wait(stream);
+}
+
+LaunchEnd ProgramTenant::launch_until_fired(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices,
+                                            ScenarioContext::Fault fault) {
+  constexpr std::uint64_t kTimesMore = 4;
+  for (std::uint64_t budget = budget_slices;; budget *= kTimesMore) {
+    LaunchEnd end = launch(stream, cores, budget);
+    const bool by_watchdog = end.failure.status == wire::Status::WatchdogExpired;
+    if (!by_watchdog || budget >= kLargestBudget || context_.evidence(fault).fired != 0) return end;
+    reset(stream);
+  }
 }
 
 ProgramTenant::Bytes ProgramTenant::from_card(std::size_t stream, std::size_t argument) {

@@ -33,10 +33,29 @@ namespace loop_program {
 inline constexpr std::uint32_t kInnerLoop = 1, kAdd = 2, kNeg = 3, kSub = 5, kEnd = 7;
 // Of the operation's number: what messages call its source.
 constexpr std::uint32_t line_of(std::uint32_t number) { return 100 + number; }
-// "operation 2 (Add) (line 102 of its source)".
+// "operation 2 (Add) (line 102 of its source)". Also of lone_program, whose first six operations are called the same.
 std::string text_of(std::uint32_t number);
 TenantProgram make(std::uint32_t iterations);
 }  // namespace loop_program
+
+// For two cores. What is small is executed by core 0 alone; core 1 comes to the barriers of the operation that both
+// share.
+//
+// operation  0 begin of the loop
+//            1   begin of a loop of one iteration
+//            2     Add: first and second argument to the pool, on core 0
+//            3     Neg: to another part of the pool, on core 0
+//            4   end of it
+//            5   Sub: that and the second argument to the third, on core 0
+//            6   Neg: the first argument to another part of the pool, on all cores
+//            7 end of the loop
+//
+// Core 0 begins a slice behind the barrier behind operation 6, in each iteration but the last: a fault that fires at
+// operation 6 comes before operation 2 as often as there are iterations but one, however many slices there are.
+namespace lone_program {
+inline constexpr std::uint32_t kInnerLoop = 1, kAdd = 2, kNeg = 3, kShared = 6, kEnd = 8;
+TenantProgram make(std::uint32_t iterations);
+}  // namespace lone_program
 
 // operation  0 Add: first and second argument to the workspace
 //            1 begin of the loop
@@ -45,10 +64,8 @@ TenantProgram make(std::uint32_t iterations);
 //            4 Copy: from the workspace to the third argument
 namespace workspace_program {
 inline constexpr std::uint32_t kBetween = 2;  // while it is executed, all cores have written, and none has read
-// Of a launch's control block: behind the program and its arguments.
-inline constexpr std::uint16_t kWorkspaceSegment = 4;
-// Where in the workspace the sum is, by `base`: in the pool, or in the scratchpad of a slice.
-std::uint64_t sum_offset(wire::program::Base base);
+// Which operand of the launch the sum begins: behind the program and its arguments the pool, then the scratchpads.
+constexpr std::uint16_t sum_segment(wire::program::Base base) { return base == wire::program::Base::Pool ? 4 : 5; }
 TenantProgram make(wire::program::Base base, std::uint32_t iterations);
 }  // namespace workspace_program
 
@@ -63,6 +80,11 @@ class ProgramTenant {
   void start(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
   LaunchEnd wait(std::size_t stream);
   LaunchEnd launch(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices = 0);
+  // Launches until the fault has fired or something else than the watchdog has ended the launch: with a larger budget
+  // each time, because on a busy machine a core may use up its slices before it has come to the fault. The stream is
+  // reset between two launches, and the fault goes on counting.
+  LaunchEnd launch_until_fired(std::size_t stream, std::uint64_t cores, std::uint64_t budget_slices,
+                               ScenarioContext::Fault fault);
   // Whether a launch on it would begin.
   bool usable(std::size_t stream) const { return !streams_[stream]->error() && streams_[stream]->Query(); }
   void reset(std::size_t stream) { streams_[stream]->Reset(); }

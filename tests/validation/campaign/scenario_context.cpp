@@ -106,7 +106,35 @@ wire::FaultSpec ScenarioContext::fault_at_faulting(wire::FaultPoint point, wire:
   return spec;
 }
 
+namespace {
+
+// Slices, beats and iterations of hart 0's loop are as many as the machine lets the card have: only the first of them
+// is certain to come. What a kernel is at is decided by its program.
+bool counts_the_clock(const wire::FaultSpec& spec) {
+  using wire::FaultPoint;
+  const wire::FaultTrigger& trigger = spec.trigger;
+  if (trigger.not_before != 0) return true;
+  switch (spec.point) {
+    case FaultPoint::Dispatcher:
+    case FaultPoint::Firmware:
+    case FaultPoint::FirmwareHart:
+    case FaultPoint::Heartbeat: return trigger.first != 1;
+    case FaultPoint::Kernel: return trigger.first != 1 && trigger.progress >= wire::kSomeProgress;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
+  if (counts_the_clock(spec)) {
+    throw Error({.layer = Layer::Driver,
+                 .source = std::string(scenario_.id),
+                 .outcome = Outcome::Rejected,
+                 .recoverable = false,
+                 .next_step = "correct the scenario: name what the program has done",
+                 .message = "a trigger of a scenario counts slices, beats, iterations or time"});
+  }
   Device& by = management();  // first: what it finds armed, it disarms
   Fault armed_row{next_row_};
   if (next_row_ == wire::kFaultRows && !free_rows_.empty()) {

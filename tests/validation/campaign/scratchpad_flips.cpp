@@ -20,13 +20,17 @@ using wire::FaultPoint;
 using wire::Outcome;
 using wire::Status;
 
-// Several times as long as the slices before the flip. The core is not the one of the card's own loop, whose slices
-// doorbells end. Slices count once the engine has begun with an operation: it has copied that one and all before it.
-constexpr std::uint32_t kFlippedIterations = 200;
+namespace program = lone_program;
+
+// Core 0 comes to the place of the flip at least once in each iteration but the last. By then it has copied all
+// operations, and it executes each of them again.
+constexpr std::uint32_t kFlippedIterations = 20;
 constexpr std::uint64_t kLaterFlips = 6;
-constexpr std::uint64_t kFlippedCore = 2;
-constexpr std::uint64_t kFlippedBudget = 200;  // slices: more than the program takes
+constexpr std::uint32_t kFlippedCore = 0;
+// Slices that an endless loop gets; the first of several budgets.
+constexpr std::uint64_t kEndlessBudget = 200;
 constexpr int kRandomFlips = 3;
+static_assert(kLaterFlips < kFlippedIterations);
 
 constexpr std::uint64_t bit_of(std::size_t byte, unsigned bit) { return byte * 8 + bit; }
 constexpr std::size_t operation_at(std::uint32_t number, std::size_t field) {
@@ -40,10 +44,10 @@ constexpr std::size_t kFirstOffset =
 // What each of them makes of the operation.
 static_assert((static_cast<unsigned>(wire::program::Opcode::Add) ^ 1) ==
               static_cast<unsigned>(wire::program::Opcode::Sub));
-constexpr std::uint64_t kAnotherOpcode = bit_of(operation_at(loop_program::kAdd, kOpcode), 0);
-constexpr std::uint64_t kNoOpcode = bit_of(operation_at(loop_program::kAdd, kOpcode), 7);
-constexpr std::uint64_t kFarAway = bit_of(operation_at(loop_program::kAdd, kFirstOffset + 4), 6);
-constexpr std::uint64_t kEndlessLoop = bit_of(operation_at(loop_program::kInnerLoop, kFirstExtent + 3), 7);
+constexpr std::uint64_t kAnotherOpcode = bit_of(operation_at(program::kAdd, kOpcode), 0);
+constexpr std::uint64_t kNoOpcode = bit_of(operation_at(program::kAdd, kOpcode), 7);
+constexpr std::uint64_t kFarAway = bit_of(operation_at(program::kAdd, kFirstOffset + 4), 6);
+constexpr std::uint64_t kEndlessLoop = bit_of(operation_at(program::kInnerLoop, kFirstExtent + 3), 7);
 
 // Any bit of what the engine uses.
 std::uint64_t random_bit(std::mt19937_64& random) {
@@ -53,8 +57,8 @@ std::uint64_t random_bit(std::mt19937_64& random) {
   constexpr Area kAreas[] = {
       {offsetof(Memory, header), sizeof(wire::program::Header)},
       {offsetof(Memory, argument), 3 * sizeof(wire::program::Argument)},
-      {operation_at(0, 0), loop_program::kEnd * sizeof(wire::program::Operation)},
-      {operation_at(loop_program::kAdd, 0), 2 * sizeof(wire::program::Operation)},
+      {operation_at(0, 0), program::kEnd * sizeof(wire::program::Operation)},
+      {operation_at(program::kAdd, 0), 2 * sizeof(wire::program::Operation)},
       {offsetof(Memory, working), 4 * wire::kKiB},
   };
   const Area& area = kAreas[random() % std::size(kAreas)];
@@ -74,7 +78,7 @@ class Flips {
       : context_(context),
         function_(function),
         name_(function_name(function) + "/"),
-        tenant_(context, function, loop_program::make(kFlippedIterations), context.random()) {}
+        tenant_(context, function, program::make(kFlippedIterations), context.random()) {}
 
   void opcodes() {
     const Flipped wrong = flip(kAnotherOpcode);
@@ -90,22 +94,22 @@ class Flips {
     const Flipped stray = flip(kFarAway);
     context_.detected(name_ + "trap",
                       stray.end.failure.status == Status::LoadFault &&
-                          stray.text().contains("in " + loop_program::text_of(loop_program::kAdd)),
+                          stray.text().contains("in " + loop_program::text_of(program::kAdd)),
                       stray.text());
   }
 
   void loop() {
-    const Flipped endless = flip(kEndlessLoop);
+    const Flipped endless = flip(kEndlessLoop, kEndlessBudget);
     const std::string text = endless.text();
     context_.detected(name_ + "watchdog",
                       endless.end.failure.status == Status::WatchdogExpired &&
-                          (text.contains("in " + loop_program::text_of(loop_program::kAdd)) ||
-                           text.contains("in " + loop_program::text_of(loop_program::kNeg))),
+                          (text.contains("in " + loop_program::text_of(program::kAdd)) ||
+                           text.contains("in " + loop_program::text_of(program::kNeg))),
                       text);
   }
 
   void run_again() {
-    const std::string wrong = tenant_.wrong(0, kFlippedCore, kFlippedBudget);
+    const std::string wrong = tenant_.wrong(0, kBothCores);
     context_.recovered(name_ + "rerun", wrong.empty(), wrong.empty() ? "right when launched again" : wrong);
   }
 
@@ -113,23 +117,28 @@ class Flips {
   // own program, so that this is the last of the runtime's launches.
   void anywhere() {
     const std::uint64_t bit = random_bit(context_.random());
-    const Flipped flipped = flip(bit);
+    const Flipped flipped = flip(bit, kEndlessBudget);
     const bool typed = flipped.end.ok() || flipped.end.failure.outcome != Outcome::Ok;
     context_.claim(Proof::Detected, name_ + "any bit", typed, "bit " + std::to_string(bit) + ": " + flipped.text());
   }
 
  private:
-  Flipped flip(std::uint64_t bit) {
+  // With a budget: of a launch that the flip may make endless. Else it has the card's own, which no launch uses up.
+  Flipped flip(std::uint64_t bit, std::uint64_t budget_slices = 0) {
     auto spec = fault_at(function_, FaultPoint::Kernel, FaultAction::FlipScratchpad);
     spec.argument = bit;
-    spec.trigger.progress = wire::kSomeProgress;
+    spec.trigger.core = kFlippedCore;
+    spec.trigger.progress = program::kShared;
     spec.trigger.first = 1 + context_.random()() % kLaterFlips;
     const auto fault = context_.arm(spec);
-    Flipped flipped{.end = tenant_.launch(0, kFlippedCore, kFlippedBudget)};
+    Flipped flipped{.end = budget_slices == 0 ? tenant_.launch(0, kBothCores)
+                                              : tenant_.launch_until_fired(0, kBothCores, budget_slices, fault)};
     if (flipped.end.ok()) flipped.result = tenant_.compare(0);
     const wire::FaultEvidence evidence = context_.evidence(fault);
-    context_.fired(evidence.fired == 1, "bit " + std::to_string(bit) + ": slice " + std::to_string(spec.trigger.first) +
-                                            " of " + std::to_string(evidence.counted));
+    context_.fired(evidence.fired == 1, "bit " + std::to_string(bit) + ": time " + std::to_string(spec.trigger.first) +
+                                            " of " + std::to_string(evidence.counted) + " at operation " +
+                                            std::to_string(program::kShared) + (flipped.end.ok() ? "" : ", ") +
+                                            flipped.end.error);
     context_.disarm(fault);
     recover_stream();
     return flipped;
@@ -170,8 +179,8 @@ void scratchpad_bit_flips(ScenarioContext& context) {
     check_other(context, function_name(function) + "/", other);
     flip_workspace(context, function);
     check_other(context, function_name(function) + "/workspace/", other);
-    ProgramTenant next(context, function, loop_program::make(kFlippedIterations), context.random());
-    const std::string wrong = next.wrong(0, kFlippedCore, kFlippedBudget);
+    ProgramTenant next(context, function, program::make(kFlippedIterations), context.random());
+    const std::string wrong = next.wrong(0, kBothCores);
     context.recovered(function_name(function) + "/next runtime", wrong.empty(),
                       wrong.empty() ? "the function's next runtime is right" : wrong);
   }

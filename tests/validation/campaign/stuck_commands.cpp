@@ -2,6 +2,7 @@
 // F26: an admin command does not come to its end, and a reset is asked for meanwhile. Its reply is lost; or it waits on
 // the card for something that takes longer: an ACQUIRE for memory that is being scrubbed, a RELEASE for a launch that
 // uses the region. The reset is M's, or the function's own.
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -24,8 +25,8 @@ using wire::AdminCommand;
 using wire::ControlBlock;
 using wire::Outcome;
 
-constexpr unsigned kScrubbed = 24;  // granules: milliseconds of scrubbing
-constexpr unsigned kAttempts = 20;
+// Granules: from milliseconds of scrubbing to a fifth of a second.
+constexpr std::uint64_t kFewestScrubbed = 24, kMostScrubbed = 16 * kFewestScrubbed;
 // As many address spaces of a function wait for their launches; the next region that a launch uses has to wait itself.
 constexpr unsigned kRetiredSpaces = 3;
 
@@ -141,35 +142,37 @@ void claim_stuck(ScenarioContext& context, const std::string& name, By by, bool 
 // ---- an ACQUIRE that waits for a scrub ------------------------------------------------------------------------------
 
 // The whole quota is acquired, dirtied and released: it counts until it is clean again.
-void dirty_and_release(ScenarioContext& context) {
-  constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
-  const Region region = value_or_throw(context.faulting().acquire_region(RegionType::Tensor, kBytes));
+void dirty_and_release(ScenarioContext& context, std::uint64_t bytes) {
+  const Region region = value_or_throw(context.faulting().acquire_region(RegionType::Tensor, bytes));
   std::vector<ControlBlock> fills;
-  for (std::uint64_t at = 0; at < kBytes; at += wire::kGranuleBytes) {
+  for (std::uint64_t at = 0; at < bytes; at += wire::kGranuleBytes) {
     fills.push_back(BlockBuilder::fill(endpoint_of(region, at), wire::kStickBytes, 1));
+    if (fills.size() < wire::kStreamCredits && at + wire::kGranuleBytes < bytes) continue;
+    (void)context.stream().submit(fills);
+    (void)context.stream().wait_all(context.timeout());
+    fills.clear();
   }
-  static_assert(kScrubbed <= wire::kStreamCredits);
-  (void)context.stream().submit(fills);
-  (void)context.stream().wait_all(context.timeout());
   value_or_throw(context.faulting().release_region(region));
 }
 
 void acquire_behind_scrub(ScenarioContext& context, By by) {
-  constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
-  context.set_quota(kBytes);
-  // The scrub may be over before the reset: then the command has ended OK, and it is tried again.
-  for (unsigned attempt = 1;; ++attempt) {
-    dirty_and_release(context);
+  // The scrub may be over before the card gets the command: then that has ended OK, and it is tried again with twice as
+  // much memory, because on a busy machine the command may come any time later.
+  const auto last_attempt = ScenarioContext::Clock::now() + context.timeout();
+  for (std::uint64_t granules = kFewestScrubbed;; granules = std::min(2 * granules, kMostScrubbed)) {
+    const std::uint64_t bytes = granules * wire::kGranuleBytes;
+    context.set_quota(bytes);
+    dirty_and_release(context, bytes);
     Region got{};
     Device& faulting = context.faulting();
     StuckCommand command(faulting, AdminCommand::RegionAcquire, [&]() -> Expected<void> {
-      auto region = faulting.acquire_region(RegionType::Tensor, kBytes);
+      auto region = faulting.acquire_region(RegionType::Tensor, bytes);
       if (!region) return std::unexpected(std::move(region.error()));
       got = *region;
       return {};
     });
     const bool stuck = command.waits_on_the_card(context.timeout());
-    if (stuck || attempt == kAttempts) {
+    if (stuck || ScenarioContext::Clock::now() >= last_attempt) {
       claim_stuck(context, "acquire-behind-scrub", by, stuck, command);
       break;
     }

@@ -133,6 +133,7 @@ void arm_stall(Card& card) {
 void on_a_card_that_does_not(ScenarioContext& context) {
   CardOptions options = card_options(context.fixture_options());
   options.boot_arguments += " " + std::string(wire::boot::kLoopWatchdogMs) + "=0";
+  // reached: hart 0 stands still, as was seen before
   options.timeouts.silent = options.timeouts.detach = campaign_bounds::kNothingComes;
   const auto card = value_or_throw(Card::boot(std::move(options)));
   const auto image = value_or_throw(ElfImage::open(card->options().firmware));

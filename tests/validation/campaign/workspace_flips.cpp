@@ -26,8 +26,8 @@ void flip_in(ScenarioContext& context, unsigned function, Base base, const std::
   ProgramTenant tenant(context, function, workspace_program::make(base, kIterations), context.random());
   const std::uint64_t bit = random_bit(tenant, context.random());
   auto spec = fault_at(function, FaultPoint::Kernel, FaultAction::FlipSegment);
-  spec.segment = workspace_program::kWorkspaceSegment;
-  spec.argument = workspace_program::sum_offset(base) * 8 + bit;
+  spec.segment = workspace_program::sum_segment(base);
+  spec.argument = bit;
   spec.trigger.progress = workspace_program::kBetween;
   spec.trigger.first = 1 + context.random()() % (kIterations - 2);
   const auto fault = context.arm(spec);

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "shared/command_buffer.hpp"
 #include "shared/units.hpp"
+#include "tests/support/buffer_entry.hpp"
 
 namespace raw {
 
@@ -17,6 +19,10 @@ namespace {
 
 constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 constexpr std::uint64_t kFillBytes = 64 * wire::kKiB;
+// In host memory, behind the images.
+constexpr std::uint64_t kTransferAt = wire::kHostMemoryOffset + 1 * wire::kMiB;
+constexpr std::uint64_t kBufferAt = kTransferAt + kFillBytes;
+constexpr std::uint64_t kPatchAt = kBufferAt + wire::kMaxBufferBlocks * wire::kBufferBlockBytes;
 
 [[noreturn]] void fail(const std::string& what) { throw Broken("un-awaited requests: " + what); }
 
@@ -29,6 +35,8 @@ void UnawaitedRequests::begin() {
   if (!driver_.bring_up()) fail("the function does not come up");
   pending_.clear();
   regions_.clear();
+  buffers_.clear();
+  grants_.clear();
   streams_.assign(kStreams, {});
   streams_[0] = {1, 1, true};
   if (const auto region = driver_.acquire(kRegionBytes)) regions_.push_back(*region);
@@ -42,6 +50,10 @@ void UnawaitedRequests::begin() {
     at += wire::align_up(image.bytes.size(), wire::kStickBytes);
     load_image(image);
   }
+}
+
+void UnawaitedRequests::know_grant(const GrantHandle& grant, const StreamHandle& awaited) {
+  grants_.push_back({grant, awaited});
 }
 
 void UnawaitedRequests::load_image(Image& image) {
@@ -61,17 +73,83 @@ StreamHandle UnawaitedRequests::guess(unsigned stream) {
   return {stream, known.incarnation + ahead, as_told ? known.next_sequence : 1};
 }
 
-wire::ControlBlock UnawaitedRequests::make_block(StreamHandle& stream) {
+wire::ControlBlock UnawaitedRequests::make_launch(StreamHandle& stream) {
+  const Image& image = images_[below(static_cast<unsigned>(images_.size()))];
+  return driver_.compute(stream, program_, image.offset, image.bytes.size(), below(4) == 0 ? 2 : 0);
+}
+
+wire::ControlBlock UnawaitedRequests::make_transfer(StreamHandle& stream) {
+  const RegionHandle& region = regions_[below(static_cast<unsigned>(regions_.size()))];
+  if (below(2) == 0) return driver_.fill(stream, region, 0, kFillBytes, random_());
+  auto block =
+      driver_.dma(stream, RawDriver::host(kTransferAt), RawDriver::device(region, below(4) * kFillBytes), kFillBytes);
+  if (below(2) == 0) block.payload.dma.flags |= wire::kDmaAhead;
+  driver_.seal(block);
+  return block;
+}
+
+// Mostly what is fulfilled soon or never; some wait for as long as their budget.
+wire::ControlBlock UnawaitedRequests::make_event(StreamHandle& stream) {
   const unsigned kind = below(8);
-  if (kind < 5 && !images_.empty()) {
-    const Image& image = images_[below(static_cast<unsigned>(images_.size()))];
-    return driver_.compute(stream, program_, image.offset, image.bytes.size(), 0);
+  if (kind < 3) return driver_.event_signal(stream, streams_[stream.id].signalled += below(3));
+  const std::uint64_t budget = below(4) == 0 ? 1 + below(1000) : 0;
+  if (kind == 3 && !grants_.empty()) {
+    const Granted& granted = grants_[below(static_cast<unsigned>(grants_.size()))];
+    return driver_.granted_wait(stream, granted.grant, granted.awaited, 1 + below(8), budget);
   }
-  if (kind < 7 && !regions_.empty()) {
-    const RegionHandle& region = regions_[below(static_cast<unsigned>(regions_.size()))];
-    return driver_.fill(stream, region, 0, kFillBytes, random_());
-  }
+  const unsigned awaited = below(kStreams);
+  const std::uint64_t value = std::max<std::uint64_t>(1, streams_[awaited].signalled + below(4) - 1);
+  return driver_.event_wait(stream, guess(awaited), value, budget);
+}
+
+wire::ControlBlock UnawaitedRequests::make_call(StreamHandle& stream) {
+  const Buffer& buffer = buffers_[below(static_cast<unsigned>(buffers_.size()))];
+  wire::ControlBlock block{};
+  block.header.opcode = buffer.launch && below(4) != 0 ? wire::Opcode::Prepared : wire::Opcode::Call;
+  block.payload.call = {.buffer = buffer.id, .reserved0 = 0, .epoch = buffer.epoch, .signal_base = 0, .reserved = {}};
+  if (block.header.opcode == wire::Opcode::Call) block.payload.call.signal_base = streams_[stream.id].signalled;
+  return driver_.addressed(stream, block);
+}
+
+wire::ControlBlock UnawaitedRequests::make_patch(StreamHandle& stream) {
+  const Buffer& buffer = buffers_[below(static_cast<unsigned>(buffers_.size()))];
+  const wire::ControlBlock entry = make_entry();
+  std::memcpy(driver_.at<std::byte>(kPatchAt), &entry, sizeof entry);
+  wire::ControlBlock block{};
+  block.header.opcode = wire::Opcode::Patch;
+  block.payload.patch = {.buffer = buffer.id,
+                         .block = below(buffer.blocks),
+                         .epoch = buffer.epoch,
+                         .offset = kPatchAt,
+                         .bytes = wire::kBufferBlockBytes,
+                         .reserved = {}};
+  return driver_.addressed(stream, block);
+}
+
+wire::ControlBlock UnawaitedRequests::make_block(StreamHandle& stream) {
+  const unsigned kind = below(16);
+  if (kind < 6 && !images_.empty()) return make_launch(stream);
+  if (kind < 9 && !regions_.empty()) return make_transfer(stream);
+  if (kind < 12) return make_event(stream);
+  if (kind < 14 && !buffers_.empty()) return make_call(stream);
+  if (kind < 15 && !buffers_.empty()) return make_patch(stream);
   return driver_.nop(stream);
+}
+
+wire::ControlBlock UnawaitedRequests::make_entry() {
+  StreamHandle nowhere;
+  const unsigned kind = below(8);
+  wire::ControlBlock block = driver_.nop(nowhere);
+  if (kind < 2 && !images_.empty()) {
+    block = make_launch(nowhere);
+  } else if (kind < 5 && !regions_.empty()) {
+    block = driver_.fill(nowhere, regions_[below(static_cast<unsigned>(regions_.size()))], 0, kFillBytes, random_());
+  } else if (kind == 5) {
+    block = driver_.event_signal(nowhere, 1 + below(3));
+  } else if (kind == 6) {
+    block = driver_.event_wait(nowhere, guess(below(kStreams)), 1 + below(4), 1 + below(1000));
+  }
+  return svp::test::buffer_entry(block);
 }
 
 void UnawaitedRequests::submit_burst() {
@@ -82,7 +160,8 @@ void UnawaitedRequests::submit_burst() {
   for (unsigned copies = 1 + below(below(4) == 0 ? 60 : 4); copies > 0 && driver_.block_slot_free(); --copies) {
     if (!driver_.ring(wire::kControlBlockQueue).room_for(2)) return;
     StreamHandle copy = guessed;
-    driver_.submit(make_block(copy));
+    const wire::ControlBlock block = make_block(copy);
+    opcode_of_[driver_.submit(block)] = block.header.opcode;
     ++blocks_;
     if (advances) {
       ++streams_[stream].next_sequence;
@@ -94,52 +173,91 @@ void UnawaitedRequests::submit_burst() {
 void UnawaitedRequests::take_blocks() {
   for (const Ended& end : driver_.collect()) {
     if (end.written != wire::kStickBytes) fail("a block was given back without a completion");
-    if (end.completion.outcome == Outcome::Ok) ++blocks_ok_;
+    if (end.completion.outcome != Outcome::Ok) continue;
+    ++blocks_ok_;
+    ++ended_ok_[static_cast<unsigned>(opcode_of_[end.slot])];
   }
 }
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
-wire::AdminRequest UnawaitedRequests::make_request() {
-  const unsigned stream = below(kStreams);
-  const StreamHandle guessed = guess(stream);
-  switch (below(10)) {
-    case 0:
-    case 1:
-    case 2: return driver_.stream_request(AdminCommand::StreamClose, guessed);
-    case 3:
-    case 4: return driver_.stream_request(AdminCommand::StreamReset, guessed);
-    case 5:
-    case 6: {
-      auto request = driver_.admin_request(AdminCommand::StreamOpen);
-      request.arguments.stream_open.priority = below(2);
+wire::AdminRequest UnawaitedRequests::make_region_request() {
+  if (!regions_.empty() && below(2) == 0) {
+    auto request = driver_.admin_request(AdminCommand::RegionRelease);
+    request.arguments.region_release = {regions_.back().id, regions_.back().generation};
+    regions_.pop_back();
+    return request;
+  }
+  auto request = driver_.admin_request(AdminCommand::RegionAcquire);
+  request.arguments.region_acquire = {kRegionBytes, wire::RegionType::Tensor};
+  return request;
+}
+
+wire::AdminRequest UnawaitedRequests::make_buffer_request() {
+  if (!buffers_.empty() && below(2) == 0) {
+    auto request = driver_.admin_request(AdminCommand::BufferDestroy);
+    const Buffer& buffer = buffers_[below(static_cast<unsigned>(buffers_.size()))];
+    request.arguments.buffer_destroy = {buffer.id, 0, buffer.epoch};
+    if (below(4) != 0) std::erase_if(buffers_, [&](const Buffer& one) { return one.epoch == buffer.epoch; });
+    return request;
+  }
+  const std::uint32_t blocks = below(2) == 0 ? 1 : 1 + below(wire::kMaxBufferBlocks);
+  entries_launch_ = blocks == 1 && !images_.empty();
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    StreamHandle nowhere;
+    const wire::ControlBlock entry = entries_launch_ ? svp::test::buffer_entry(make_launch(nowhere)) : make_entry();
+    std::memcpy(driver_.at<std::byte>(kBufferAt + i * sizeof entry), &entry, sizeof entry);
+  }
+  auto request = driver_.admin_request(AdminCommand::BufferCreate);
+  request.arguments.buffer_create = {kBufferAt, blocks, 0};
+  return request;
+}
+
+wire::AdminRequest UnawaitedRequests::make_other_request() {
+  switch (below(4)) {
+    case 0: {
+      auto request = driver_.admin_request(AdminCommand::Trace);
+      request.arguments.trace.on = below(3) != 0;
       return request;
     }
-    case 7: {
-      auto request = driver_.admin_request(AdminCommand::Cancel);
-      request.arguments.cancel = {guessed.id, guessed.incarnation, guessed.next_sequence};
+    case 1: {
+      auto request = driver_.admin_request(AdminCommand::SelfTest);  // of a function that may not ask for one: refused
+      request.arguments.self_test = {wire::SelfTestKind::Echo, 1 + below(100), kTransferAt};
       return request;
     }
-    case 8:
-      if (!regions_.empty()) {
-        auto request = driver_.admin_request(AdminCommand::RegionRelease);
-        request.arguments.region_release = {regions_.back().id, regions_.back().generation};
-        regions_.pop_back();
-        return request;
-      }
-      [[fallthrough]];
+    case 2: return driver_.admin_request(AdminCommand::Query);
     default: {
-      auto request = driver_.admin_request(AdminCommand::RegionAcquire);
-      request.arguments.region_acquire = {kRegionBytes, wire::RegionType::Tensor};
+      auto request = driver_.admin_request(AdminCommand::EventRevoke);  // M's: refused
+      request.arguments.event_revoke = {};
       return request;
     }
   }
 }
 
+wire::AdminRequest UnawaitedRequests::make_request() {
+  const StreamHandle guessed = guess(below(kStreams));
+  const unsigned kind = below(16);
+  if (kind < 4) return driver_.stream_request(AdminCommand::StreamClose, guessed);
+  if (kind < 6) return driver_.stream_request(AdminCommand::StreamReset, guessed);
+  if (kind < 9) {
+    auto request = driver_.admin_request(AdminCommand::StreamOpen);
+    request.arguments.stream_open.priority = below(2);
+    return request;
+  }
+  if (kind < 10) {
+    auto request = driver_.admin_request(AdminCommand::Cancel);
+    request.arguments.cancel = {guessed.id, guessed.incarnation, guessed.next_sequence};
+    return request;
+  }
+  if (kind < 12) return make_region_request();
+  return kind < 14 ? make_buffer_request() : make_other_request();
+}
+
 void UnawaitedRequests::send_request() {
   if (!driver_.admin_slot_free()) return;
   const wire::AdminRequest request = make_request();
-  pending_.push_back({driver_.send_admin(request), request.command});
+  pending_.push_back(
+      {driver_.send_admin(request), request.command, request.arguments.buffer_create.blocks, entries_launch_});
   ++requests_;
 }
 
@@ -154,6 +272,8 @@ void UnawaitedRequests::note_reply(const Pending& pending, const wire::AdminRepl
     streams_[values.stream.stream].incarnation = values.stream.incarnation;
   } else if (pending.command == AdminCommand::RegionAcquire) {
     regions_.push_back({values.region.region_id, values.region.generation, values.region.bytes});
+  } else if (pending.command == AdminCommand::BufferCreate) {
+    buffers_.push_back({values.buffer.buffer, values.buffer.epoch, pending.blocks, pending.launch});
   }
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hostile tenant that never waits: admin requests (streams reset, closed and opened, regions acquired and released,
-// blocks cancelled) are sent without waiting for their replies, together with control blocks of the incarnation that a
-// stream will have next, and with resets of the queue and of the function in between.
+// command buffers made and destroyed, blocks cancelled, traces switched, self-tests, figures asked for) are sent
+// without waiting for their replies, together with control blocks of the incarnation that a stream will have next, and
+// with resets of the queue and of the function in between. The blocks are of every kind: transfers, DMAs that may be
+// moved ahead, kernels, signals, waits for streams of its own and by grants, calls, prepared launches and patches.
 //
 // What it holds the card to: each request is answered once, no block ends twice, and resets are answered. Throws Broken
 // when the card breaks that. What the card's own state has to look like meanwhile says the test.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -26,8 +29,10 @@ class UnawaitedRequests {
   // never ends is welcome, it is ended by resets.
   UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed);
 
-  // From status 0: two regions and the images.
+  // From status 0: two regions and the images. Grants are forgotten: the reset has revoked them.
   void begin();
+  // M has granted this timeline: waits for it are submitted from now on. A grant that is gone is used all the same.
+  void know_grant(const GrantHandle& grant, const StreamHandle& awaited);
   // One random action, and what has been answered meanwhile.
   void step();
   // Resets every stream and waits until nothing is outstanding.
@@ -38,16 +43,31 @@ class UnawaitedRequests {
   std::uint64_t blocks_ok() const { return blocks_ok_; }
   std::uint64_t queue_resets() const { return queue_resets_; }
   std::uint64_t function_resets() const { return function_resets_; }
+  // Blocks of one kind that ended OK: what did not is no evidence that the card came so far.
+  std::uint64_t ended_ok(wire::Opcode opcode) const { return ended_ok_[static_cast<unsigned>(opcode)]; }
 
  private:
   struct Known {  // of a stream, as last told
     std::uint32_t incarnation = 0;
     std::uint64_t next_sequence = 1;
     bool open = false;
+    std::uint64_t signalled = 0;  // the largest value that was submitted
+  };
+  struct Buffer {
+    std::uint32_t id;
+    std::uint64_t epoch;
+    std::uint32_t blocks;
+    bool launch;  // one COMPUTE and nothing else
+  };
+  struct Granted {
+    GrantHandle grant;
+    StreamHandle awaited;
   };
   struct Pending {
     std::uint16_t slot;
     wire::AdminCommand command;
+    std::uint32_t blocks;  // of BUFFER_CREATE
+    bool launch;           // likewise
   };
   static constexpr unsigned kStreams = 6;  // attacked ones: few, so that requests meet
 
@@ -56,6 +76,16 @@ class UnawaitedRequests {
   void load_image(Image& image);
   void submit_burst();
   wire::ControlBlock make_block(StreamHandle& stream);
+  wire::ControlBlock make_launch(StreamHandle& stream);
+  wire::ControlBlock make_transfer(StreamHandle& stream);
+  wire::ControlBlock make_event(StreamHandle& stream);
+  wire::ControlBlock make_call(StreamHandle& stream);
+  wire::ControlBlock make_patch(StreamHandle& stream);
+  // What a command buffer may hold.
+  wire::ControlBlock make_entry();
+  wire::AdminRequest make_region_request();
+  wire::AdminRequest make_buffer_request();
+  wire::AdminRequest make_other_request();
   void send_request();
   wire::AdminRequest make_request();
   void take_replies();
@@ -70,12 +100,17 @@ class UnawaitedRequests {
   std::vector<Known> streams_;
   std::vector<Pending> pending_;
   std::vector<RegionHandle> regions_;
+  std::vector<Buffer> buffers_;
+  std::vector<Granted> grants_;
+  bool entries_launch_ = false;  // of the buffer that was asked for last
   RegionHandle program_{};
   std::uint64_t requests_ = 0;
   std::uint64_t blocks_ = 0;
   std::uint64_t blocks_ok_ = 0;
   std::uint64_t queue_resets_ = 0;
   std::uint64_t function_resets_ = 0;
+  std::array<wire::Opcode, wire::kControlBlockSlots> opcode_of_{};  // by the block's slot
+  std::array<std::uint64_t, 256> ended_ok_{};                       // by opcode
 };
 
 }  // namespace raw

@@ -28,7 +28,7 @@ CardOptions soaked_card(const std::string& words) {
   card.cores = 2;
   card.virtual_functions = kVirtual;
   card.window_bytes = 64 * wire::kMiB;
-  card.timeouts.admin = soak_bounds::kAdmin;
+  card.timeouts.admin = soak_bounds::kAdmin;  // reached: replies are lost on purpose, and late ones are not judged
   // It is killed all the time, and that is no sign of anything.
   card.timeouts.wedge_deaths = ~0u;
   card.boot_arguments = std::string(wire::boot::kWatchdogSlices) + "=20" + (words.empty() ? "" : " " + words);

@@ -13,6 +13,7 @@
 
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "tests/support/buffer_entry.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
@@ -47,20 +48,7 @@ class CommandBuffers : public Launch {
 
   // ---- blocks of a buffer
 
-  static ControlBlock entry(ControlBlock block) {
-    const auto budget = block.header.budget;
-    const auto sticks = block.header.sticks;
-    const auto opcode = block.header.opcode;
-    block.header = {};
-    block.header.magic = wire::kControlBlockMagic;
-    block.header.sticks = sticks;
-    block.header.opcode = opcode;
-    block.header.budget = budget;
-    // A block of the ring may hold what it likes behind its sticks.
-    auto* bytes = reinterpret_cast<std::byte*>(&block);
-    std::memset(bytes + sticks * wire::kStickBytes, 0, sizeof block - sticks * wire::kStickBytes);
-    return block;
-  }
+  static ControlBlock entry(const ControlBlock& block) { return svp::test::buffer_entry(block); }
   ControlBlock launch(Program program) { return entry(block(scratch_, program)); }
   ControlBlock fill(std::uint64_t offset, std::uint64_t bytes, std::uint64_t pattern) {
     return entry(driver_.fill(scratch_, tensor_, offset, bytes, pattern));
@@ -413,7 +401,7 @@ TEST_F(CommandBuffers, EachBlockOfABufferIsJudgedAndTheBadOneNamed) {
       {"segment of an unknown region", compute,
        [](auto& b) { b.payload.compute.segments[3] = {6, 0, 128, 1, wire::kSegmentRead, {}}; }, Status::UnknownRegion,
        Field::ComputeSegment},
-      {"tensor too large", compute, [](auto& b) { b.payload.compute.correction_bytes = 4097; },
+      {"tensor too large", compute, [](auto& b) { b.payload.compute.correction_bytes = wire::kMaxCorrectionBytes + 1; },
        Status::CorrectionTooLarge, Field::ComputeCorrectionBytes},
       {"tensor over the data's end", compute, [](auto& b) { b.payload.compute.correction_bytes = 257; },
        Status::OutOfBounds, Field::ComputeCorrection},
@@ -757,6 +745,39 @@ TEST_F(CommandBuffers, AResetOfTheStreamStopsACallAndKeepsItsBuffer) {
   expect_ok(run_block(call(stream_, buffer)));
   EXPECT_EQ(destroy(buffer).outcome, Outcome::Ok);
   EXPECT_EQ(buffers(), 0u) << "somebody still counts as its user";
+}
+
+// Judging takes several steps of its stream: a reset between two of them, and a cancel, meet a call that has not begun.
+TEST_F(CommandBuffers, AStopOfACallThatIsBeingJudgedAgainFindsItNotBegun) {
+  for (const bool cancels : {false, true}) {
+    SCOPED_TRACE(cancels ? "cancel" : "reset");
+    const Buffer buffer = make(std::vector<ControlBlock>(wire::kMaxBufferBlocks, fill(0, wire::kStickBytes, 1)));
+    std::vector<StreamHandle> streams;
+    for (int i = 0; i < 30; ++i) streams.push_back(driver_.open_stream().value());
+    ASSERT_TRUE(driver_.acquire(2 * wire::kMiB).has_value());  // names may mean something else from now on
+    for (StreamHandle& stream : streams) driver_.submit(call(stream, buffer));
+    const StreamHandle& stopped = streams[3];
+    auto request = driver_.stream_request(AdminCommand::StreamReset, stopped);
+    if (cancels) {
+      request = driver_.admin_request(AdminCommand::Cancel);
+      request.arguments.cancel = {stopped.id, stopped.incarnation, 1};
+    }
+    driver_.send_admin(request);
+    fw::run_iteration(card_.card());
+    std::optional<Completion> end;
+    for (int i = 0; i < 1000; ++i) {
+      card_.run_until_idle();
+      for (const auto& one : driver_.collect()) {
+        if (one.completion.stream == stopped.id) end = one.completion;
+      }
+    }
+    ASSERT_TRUE(end.has_value());
+    expect_end(*end, Outcome::Aborted, Status::Stopped);
+    EXPECT_EQ(end->start_time, 0u);
+    ASSERT_EQ(driver_.set_status(0), 0u);
+    ASSERT_TRUE(driver_.bring_up(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
+    tensor_ = driver_.acquire(4 * wire::kMiB).value();
+  }
 }
 
 TEST_F(CommandBuffers, AResetThatMeetsAWaitOfACallIsAFaultOfIt) {

@@ -147,6 +147,17 @@ TEST_F(Dispatcher, AWholeRingOfBlocksIsServed) {
 
 // ---- transfers ------------------------------------------------------------------------------------------------------
 
+// A progress that is not what a step has written: the card stops instead of moving what lies behind the transfer.
+TEST_F(Dispatcher, ATransferThatHasMovedMoreThanItsBytesIsFound) {
+  const auto region = driver_.acquire(8 * wire::kMiB).value();
+  driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
+  fw::run_iteration(card_.card());
+  auto& streams = card_.function(2).streams;
+  ASSERT_EQ(streams[0].phase, fw::Stream::Phase::Moving);
+  streams.head(0).progress = region.bytes + wire::kStickBytes;
+  EXPECT_DEATH(card_.run_until_idle(), "more than its bytes");
+}
+
 TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
   const auto region = driver_.acquire(8 * wire::kMiB).value();
   std::byte* host = driver_.window().data() + kHost;
@@ -202,6 +213,26 @@ TEST_F(Dispatcher, ATransferBeyondItsBudgetIsATimeoutAndSaysHowFarItCame) {
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Aborted);
 }
 
+// A reset of a full stream is no longer than a quantum: the others are served in between.
+TEST_F(Dispatcher, AResetEndsTheBlocksOfAFullStreamInParts) {
+  StreamHandle awaited = driver_.open_stream().value();
+  driver_.submit(driver_.event_wait(stream_, awaited, 1));
+  for (unsigned i = 1; i < wire::kStreamCredits; ++i) driver_.submit(driver_.nop(stream_));
+  card_.run_until_idle();
+  ASSERT_TRUE(driver_.collect().empty());
+  const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
+  std::size_t ended = 0;
+  for (int i = 0; !driver_.take_admin(slot); ++i) {
+    ASSERT_LT(i, 100);
+    fw::run_iteration(card_.card());
+    const auto now = driver_.collect();
+    EXPECT_LE(now.size(), fw::kEndedInAStep);
+    for (const auto& end : now) EXPECT_EQ(end.completion.outcome, Outcome::Aborted);
+    ended += now.size();
+  }
+  EXPECT_EQ(ended, wire::kStreamCredits);
+}
+
 TEST_F(Dispatcher, TheLargestBudgetIsNoTimeout) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   auto block = driver_.fill(stream_, region, 0, region.bytes, 1);
@@ -217,6 +248,7 @@ TEST_F(Dispatcher, AStreamResetStopsTheRunningTransferAndAbortsTheQueuedOnes) {
   ASSERT_TRUE(driver_.collect().empty()) << "the transfer is under way";
   const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
   fw::run_iteration(card_.card());
+  fw::run_iteration(card_.card());  // blocks that have not started end in a step of their stream
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 4u);
   EXPECT_EQ(ended[0].completion.outcome, Outcome::Fault);

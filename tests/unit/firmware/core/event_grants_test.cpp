@@ -310,7 +310,9 @@ TEST_F(RevokedGrants, WhatTheGranteeEndsItselfLeavesTheGrant) {
   expect_end(kVf2, behind, Outcome::Ok);
   auto e = open(kVf2);
   const auto late = driver(kVf2).run(driver(kVf2).granted_wait(e, granted, a, 1, 1));
-  expect_end(late, Outcome::Timeout, Status::BudgetExpired, Field::EventStream);
+  expect_end(late, Outcome::Timeout, Status::BudgetExpired, Field::EventGrant);
+  EXPECT_EQ(late.fault.argument, granted.index);
+  EXPECT_EQ(card_.function(kVf2).streams[e.id].timeouts, 0u) << "a wait costs nobody anything";
   EXPECT_TRUE(waits(kVf2, stays));
   submit(kVf1, driver(kVf1).event_signal(a, 1));
   expect_end(kVf2, stays, Outcome::Ok);
@@ -481,7 +483,7 @@ TEST_F(EventGrants, ACycleThatIsTooLongToBeFoundIsEndedByABudget) {
   auto& last = streams[kVf2].back();
   const auto closes = submit(kVf2, driver(kVf2).granted_wait(last, to_vf2, streams[kVf1][0], 1, 1));
   submit(kVf2, driver(kVf2).event_signal(last, 1));
-  expect_end(kVf2, closes, Outcome::Timeout, Status::BudgetExpired, Field::EventStream);
+  expect_end(kVf2, closes, Outcome::Timeout, Status::BudgetExpired, Field::EventGrant);
   for (const auto& [f, wait] : all) {
     const auto end = ended(f, wait);
     ASSERT_TRUE(end.has_value());

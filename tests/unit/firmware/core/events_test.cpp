@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "firmware/core/dispatcher.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -407,6 +408,99 @@ TEST_F(Events, WaitsForWhatWasRecordedAlwaysEnd) {
     ASSERT_EQ(endings_[wait.cookie].outcome, Outcome::Ok);
     ASSERT_TRUE(ended_before(wait.signal, wait.cookie));
   }
+}
+
+// ---- a timeline is renewed under its waiters
+
+// STREAM_CLOSE and STREAM_OPEN in one batch: the stream is opened again before all of its waiters were stepped, of
+// which there are more than a quantum has steps.
+TEST_F(Events, ATimelineIsOpenedAgainUnderItsWaiters) {
+  auto a = open();
+  auto waiting = open(120);
+  std::vector<std::uint64_t> waits_of;
+  for (auto& stream : waiting) waits_of.push_back(submit(driver_.event_wait(stream, a, 1)));
+  for (const std::uint64_t wait : waits_of) ASSERT_TRUE(waits(wait));
+  driver_.send_admin(driver_.stream_request(AdminCommand::StreamClose, a));
+  driver_.send_admin(driver_.admin_request(AdminCommand::StreamOpen));
+  const auto& streams = card_.function(2).streams;
+  const std::uint32_t incarnation = streams[a.id].incarnation;
+  for (int i = 0; streams[a.id].incarnation != incarnation + 2; ++i) {
+    ASSERT_LT(i, 100);
+    fw::run_iteration(card_.card());
+  }
+  EXPECT_GT(std::ranges::count(streams, fw::Stream::Phase::Idle, &fw::Stream::phase), 0);
+  EXPECT_GT(driver_.blocks_under_way(), 0u) << "some of the waits have to be there still";
+  EXPECT_EQ(streams.timeline(a.id).first_waiter, fw::kNoWaiter);
+  for (const std::uint64_t wait : waits_of) expect_end(wait, Outcome::Aborted, Status::EventFailed);
+}
+
+TEST_F(Events, AFunctionIsResetUnderAWaitForStreamZero) {
+  StreamHandle zero;
+  for (int round = 0; round < 3; ++round) {
+    auto b = open();
+    submit(driver_.event_wait(b, zero, 1));
+    card_.run_until_idle();
+    ASSERT_NE(card_.function(2).streams.timeline(0).first_waiter, fw::kNoWaiter);
+    ASSERT_EQ(driver_.set_status(0), 0u);
+    EXPECT_EQ(card_.function(2).streams.timeline(0).first_waiter, fw::kNoWaiter);
+    ASSERT_TRUE(driver_.bring_up());
+    zero = {};
+    endings_.clear();
+  }
+}
+
+// What was done by mistake has to end in a panic, not in another function's memory.
+TEST_F(Events, AWaitThatIsInNoListIsFound) {
+  auto a = open(), b = open();
+  submit(driver_.event_wait(b, a, 1));
+  card_.run_until_idle();
+  auto& streams = card_.function(2).streams;
+  const_cast<fw::Timeline&>(streams.timeline(a.id)).first_waiter = fw::kNoWaiter;
+  EXPECT_DEATH(streams.withdraw_wait(b.id), "in no list");
+  // A list that leads back into itself.
+  const_cast<fw::Timeline&>(streams.timeline(a.id)).first_waiter = static_cast<std::uint8_t>(a.id);
+  const_cast<fw::Timeline&>(streams.timeline(a.id)).next_waiter = static_cast<std::uint8_t>(a.id);
+  EXPECT_DEATH(streams.withdraw_wait(b.id), "in no list");
+}
+
+// ---- what waits cost
+
+// Each signal behind a wait looks along the chain that it may have closed: the quantum ends by what that costs, long
+// before its number of blocks.
+TEST_F(Events, LooksAlongAChainOfWaitsAreChargedToTheirFunction) {
+  constexpr unsigned kChain = 95;
+  StreamHandle zero;
+  auto streams = open(kChain + 1);
+  for (unsigned i = kChain; i-- != 0;) {
+    submit(driver_.event_wait(streams[i], i + 1 == kChain ? zero : streams[i + 1], 1));
+    submit(driver_.event_signal(streams[i], 1));
+    card_.run_until_idle();
+  }
+  ASSERT_TRUE(driver_.collect().empty());
+  auto& head = streams[kChain];
+  const std::uint64_t before = card_.function(2).charged();
+  submit(driver_.event_wait(head, streams[0], 1));
+  card_.run_until_idle();
+  EXPECT_GE(card_.function(2).charged() - before, kChain * fw::kBytesOfALook);
+  // Each further signal on it looks again: a quantum has as many as its bytes are worth.
+  std::uint64_t most = 0;
+  for (std::uint64_t value = 2; value < 40; ++value) submit(driver_.event_signal(head, value));
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t charged = card_.function(2).charged();
+    fw::run_iteration(card_.card());
+    most = std::max(most, card_.function(2).charged() - charged);
+  }
+  EXPECT_LE(most, fw::kQuantumBytes + wire::kStreamsPerFunction * fw::kBytesOfALook);
+}
+
+TEST_F(Events, LooksAtWaitersAreChargedToTheSignallingFunction) {
+  auto waiting = open(100);
+  auto a = open();
+  for (auto& stream : waiting) submit(driver_.event_wait(stream, a, 1'000'000));
+  card_.run_until_idle();
+  const std::uint64_t before = card_.function(2).charged();
+  ASSERT_EQ(driver_.run(driver_.event_signal(a, 1)).outcome, Outcome::Ok);
+  EXPECT_GE(card_.function(2).charged() - before, waiting.size() * fw::kBytesOfALook);
 }
 
 // Any waits, resets and cancels: each block ends once, and whatever still waits is in no cycle, as this test sees it.

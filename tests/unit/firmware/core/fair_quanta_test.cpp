@@ -235,8 +235,8 @@ TEST_P(FairQuanta, AFunctionThatWasQuietIsFoundAfterAQuantum) {
     neighbours_[0]->top_up();
     const std::uint64_t bytes = card_.card().plan.served().bytes, ended = neighbours_[0]->ended();
     ASSERT_EQ(run(victim_.nop(stream_)).outcome, Outcome::Ok);
-    neighbours_[0]->top_up();
     EXPECT_LE(card_.card().plan.served().bytes - bytes, 2 * kQuantumAndStepBytes);
+    neighbours_[0]->top_up();
     constexpr std::uint64_t kQuantumBlocks = 64;
     EXPECT_LE(neighbours_[0]->ended() - ended, 2 * kQuantumBlocks);
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "firmware/core/charges.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
 #include "tests/bounds.hpp"
@@ -389,6 +390,31 @@ TEST_F(LaunchOnFour, ABarrierHoldsUntilAllHaveCome) {
   const auto end = run(Program::Barriers, 0xf);
   EXPECT_EQ(end.outcome, Outcome::Ok);
   EXPECT_EQ(kernels_.slices.load(), 4u * (fwtest::kBarriers + 1));
+}
+
+// What a launch is charged with beyond one with a tensor of kFreeCorrectionBytes.
+TEST_F(LaunchOnFour, ALargeCorrectionIsChargedOnEachCore) {
+  const auto charged = [&](std::uint64_t correction_bytes) {
+    wire::ControlBlock block = this->block(stream_, Program::Exit, 0xf);
+    block.payload.compute.correction = block.payload.compute.image;
+    block.payload.compute.correction_bytes = correction_bytes;
+    const std::uint64_t before = card_.card().spaces.prepared_bytes();
+    driver_.submit(block);
+    std::size_t ended = 0;
+    for (int i = 0; i < 1000 && ended == 0; ++i) {
+      card_.run_until_idle();
+      for (const auto& end : driver_.collect()) {
+        EXPECT_EQ(end.completion.outcome, Outcome::Ok);
+        ++ended;
+      }
+      slice();
+    }
+    EXPECT_EQ(ended, 1u);
+    return card_.card().spaces.prepared_bytes() - before;
+  };
+  (void)charged(0);  // loads the image
+  const std::uint64_t small = charged(fw::kFreeCorrectionBytes);
+  EXPECT_EQ(charged(wire::kMaxCorrectionBytes) - small, 4 * wire::kMaxCorrectionBytes);
 }
 
 // Parts at a barrier take no slices, so no watchdog would ever find them.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "firmware/core/charges.hpp"
 #include "firmware/core/traces.hpp"
 #include "shared/trace.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
@@ -175,6 +176,67 @@ TEST_F(TracesOfTheCard, OthersSeeNothing) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
   EXPECT_EQ(entries(driver_).size(), 10u);
   for (std::uint64_t i = 0; i < wire::kTraceRing.bytes / 8; ++i) ASSERT_EQ(ring[i], 0u);
+}
+
+class TracesOfOwners : public Launch {
+ protected:
+  TracesOfOwners() : Launch(2) {}  // two harts
+};
+
+// What a core has left of the last owner's kernels, marks with their values among it, is not the next one's.
+TEST_F(TracesOfOwners, TheNextOwnerSeesNothingOfTheLastOne) {
+  auto request = driver_.admin_request(wire::AdminCommand::Trace);
+  request.arguments.trace.on = 1;
+  ASSERT_EQ(driver_.admin(request).outcome, Outcome::Ok);
+  driver_.submit(block(stream_, Program::Marks, 2));  // on core 1
+  card_.run_until_idle();
+  while (slice()) card_.run_until_idle();
+  ASSERT_EQ(driver_.set_status(0), 0u);
+  ASSERT_TRUE(driver_.bring_up());
+  request = driver_.admin_request(wire::AdminCommand::Trace);
+  request.arguments.trace.on = 1;
+  ASSERT_EQ(driver_.admin(request).outcome, Outcome::Ok);
+  card_.card().traces.drain();
+  const auto* ring = reinterpret_cast<const TraceEntry*>(driver_.window().data() + wire::kTraceRing.offset);
+  for (std::uint64_t i = 0; i < wire::kTraceEntries; ++i) ASSERT_EQ(ring[i].number, 0u) << "place " << i;
+}
+
+// ---- what it costs
+
+TEST_F(TracesOfTheCard, ARingIsEmptiedInPartsAndEachIsCharged) {
+  for (int i = 0; i < 4; ++i) {
+    auto request = driver_.admin_request(wire::AdminCommand::Trace);
+    request.arguments.trace.on = 1;
+    driver_.send_admin(request);
+  }
+  unsigned iterations = 0;
+  for (; !card_.card().traces.on(2); ++iterations) {
+    ASSERT_LT(iterations, 100u);
+    const std::uint64_t charged = card_.function(2).charged();
+    fw::run_iteration(card_.card());
+    const std::uint64_t commands = iterations == 0 ? 4 * fw::charge_of(wire::AdminCommand::Trace) : 0;
+    ASSERT_EQ(card_.function(2).charged() - charged, commands + fw::Traces::kEmptyingCost)
+        << "iteration " << iterations;
+  }
+  EXPECT_EQ(iterations, wire::kTraceEntries / fw::Traces::kEmptiedEntries);
+}
+
+TEST_F(TracesOfTheCard, ATraceThatEndsWhileItsRingIsEmptiedStaysOff) {
+  std::vector<std::uint16_t> slots;
+  for (const std::uint32_t on : {1, 0}) {
+    auto request = driver_.admin_request(wire::AdminCommand::Trace);
+    request.arguments.trace.on = on;
+    slots.push_back(driver_.send_admin(request));
+  }
+  for (const std::uint16_t slot : slots) {
+    const auto reply = driver_.wait_admin(slot);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->outcome, Outcome::Ok);
+  }
+  EXPECT_FALSE(card_.card().traces.on(2));
+  EXPECT_FALSE(card_.card().traces.emptying(2));
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+  EXPECT_TRUE(entries(driver_).empty());
 }
 
 }  // namespace

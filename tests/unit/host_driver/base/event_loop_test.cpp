@@ -2,8 +2,10 @@
 #include "host_driver/base/event_loop.hpp"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -134,6 +136,7 @@ TEST(EventLoop, TimersRunInTheOrderOfTheirTimesAndNotBefore) {
   const auto start = EventLoop::Clock::now();
   for (const int ms : {30, 10, 20}) {
     loop->run_at(start + std::chrono::milliseconds(ms), [&, ms] {
+      // elapsed: a late thread only makes it longer
       EXPECT_GE(EventLoop::Clock::now() - start, std::chrono::milliseconds(ms));
       order.push_back(ms);
       count.fetch_add(1);
@@ -173,6 +176,38 @@ TEST(EventLoop, AnIdleLoopSleeps) {
   const auto before = loop->wakeups();
   std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: time in which nothing may happen
   EXPECT_LE(loop->wakeups() - before, 1u);
+}
+
+// No descriptor is left; puts the limit back at the end of the scope.
+class NoDescriptorLeft {
+ public:
+  NoDescriptorLeft() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const UniqueFd next(::fcntl(0, F_DUPFD_CLOEXEC, 0));
+    rlimit full = before_;
+    full.rlim_cur = static_cast<rlim_t>(next.get());
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  }
+  ~NoDescriptorLeft() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  NoDescriptorLeft(const NoDescriptorLeft&) = delete;
+  NoDescriptorLeft& operator=(const NoDescriptorLeft&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(EventLoop, WithoutADescriptorTheErrorSaysWhichLimitToRaise) {
+#if __has_feature(address_sanitizer)
+  GTEST_SKIP() << "UBSan opens a pipe to look at an object, and takes it for a bad one when there is no descriptor";
+#endif
+  const auto refused = [] {
+    const NoDescriptorLeft full;
+    return EventLoop::create();
+  }();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("Too many open files"));
+  EXPECT_THAT(refused.error().next_step, testing::HasSubstr("ulimit -n"));
+  EXPECT_TRUE(EventLoop::create()) << "and with descriptors it works";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "qemu/memory_budget.hpp"
 #include "shared/units.hpp"
 
 namespace cli {
@@ -64,6 +65,20 @@ TEST(CommandLine, NoPositionalHasTheNameOfAnOption) {
   expect_no_positional_named_like_an_option(line.app());
 }
 
+TEST(CommandLine, NumbersAndIntegersOfAnOperationAreExplainedApart) {
+  CommandLine line;
+  const auto text = [&](const char* op, const char* option) {
+    return line.app().get_subcommand("run")->get_subcommand(op)->get_option(option)->get_description();
+  };
+  EXPECT_EQ(text("attention", "--number"), "in order: scale (1/sqrt(E))");
+  EXPECT_EQ(text("attention", "--integer"), "in order: causal (0)");
+  EXPECT_EQ(text("topk", "--integer"), "in order: k, dim (-1), index (0: int64)");
+  EXPECT_EQ(text("topk", "--number"), "it takes none");
+  EXPECT_EQ(text("clip", "--number"), "in order: low (-inf), high (inf)");
+  EXPECT_EQ(text("clip", "--integer"), "it takes none");
+  EXPECT_EQ(text("linear_fp8", "--number"), "in order: scale of x (1), scale of weight (1)");
+}
+
 TEST(CommandLine, SizesAreBinaryWithAnyCommonSuffix) {
   const auto memory = [](const char* text) {
     return parsed({"boot", "--name", "c", "--memory", text})->serve.shape.memory_bytes;
@@ -82,6 +97,9 @@ TEST(CommandLine, SizesThatAreNoneAreRefused) {
     expect_refused({"boot", "--memory", text}, "--memory");
   }
   expect_refused({"boot", "--memory", "1k"}, "whole MiB");
+  expect_refused({"boot", "--memory", "2.5G"}, "is not a whole number of a unit");
+  for (const char* text : {"1M", "1G", "2G", "2049M"}) expect_refused({"boot", "--memory", text}, "too few");
+  EXPECT_EQ(parsed({"boot", "--memory", "2050M"})->boot.shape.memory_bytes, svp::kLeastMemoryBytes);
   expect_refused({"boot", "--quota", "3M"}, "granules of 2 MiB");
   EXPECT_EQ(parsed({"boot", "--quota", "4M"})->serve.shape.quota_bytes, 4 * wire::kMiB);
 }

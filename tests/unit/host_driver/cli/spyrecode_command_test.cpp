@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/base/error.hpp"
-#include "host_driver/cli/command_line.hpp"
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "tests/support/program_builder.hpp"
+#include "tests/unit/host_driver/cli/command_output.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -24,37 +23,14 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-struct Printed {
-  int code = -1;
-  std::string text;
-};
+using test::Printed;
 
-Printed run(const std::vector<std::string>& words) {
-  std::vector<const char*> argv{"spyre", "spyrecode"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  testing::internal::CaptureStdout();
-  Printed printed;
-  try {
-    CommandLine line;
-    line.parse(static_cast<int>(argv.size()), argv.data());
-    printed.code = line.execute();
-  } catch (...) {
-    testing::internal::GetCapturedStdout();
-    throw;
-  }
-  printed.text = testing::internal::GetCapturedStdout();
-  return printed;
+std::vector<std::string> spyrecode(std::vector<std::string> words) {
+  words.insert(words.begin(), "spyrecode");
+  return words;
 }
-
-std::string refusal_of(const std::vector<std::string>& words) {
-  try {
-    ADD_FAILURE() << "not refused: " << run(words).text;
-  } catch (const svp::Error& error) {
-    EXPECT_FALSE(error.info().next_step.empty());
-    return error.info().message;
-  }
-  return {};
-}
+Printed run(const std::vector<std::string>& words) { return test::run(spyrecode(words)); }
+std::string refusal_of(const std::vector<std::string>& words) { return test::refusal_of(spyrecode(words)).message; }
 
 class SpyrecodeCommand : public testing::Test {
  protected:

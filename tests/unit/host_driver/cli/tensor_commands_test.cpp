@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/base/error.hpp"
-#include "host_driver/cli/command_line.hpp"
+#include "tests/unit/host_driver/cli/command_output.hpp"
 
 namespace cli {
 namespace {
@@ -18,30 +17,14 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string output_of(std::vector<const char*> words) {
-  words.insert(words.begin(), "spyre");
-  testing::internal::CaptureStdout();
-  int code = -1;
-  try {
-    CommandLine line;
-    line.parse(static_cast<int>(words.size()), words.data());
-    code = line.execute();
-  } catch (...) {
-    testing::internal::GetCapturedStdout();
-    throw;
-  }
-  EXPECT_EQ(code, 0);
-  return testing::internal::GetCapturedStdout();
+std::string output_of(const std::vector<const char*>& words) {
+  const test::Printed printed = test::run({words.begin(), words.end()});
+  EXPECT_EQ(printed.code, 0);
+  return printed.text;
 }
 
 std::string refusal_of(const std::vector<const char*>& words) {
-  try {
-    ADD_FAILURE() << "not refused: " << output_of(words);
-  } catch (const svp::Error& error) {
-    EXPECT_FALSE(error.info().next_step.empty());
-    return error.what();
-  }
-  return {};
+  return svp::describe(test::refusal_of({words.begin(), words.end()}));
 }
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
@@ -132,13 +115,14 @@ TEST(LayoutCommand, ExtentsOfTheCardWantStepsAndNoOrder) {
 // ---- convert --------------------------------------------------------------------------------------------------------
 
 TEST(ConvertCommand, PrintsACodePerLine) {
-  EXPECT_EQ(output_of({"convert", "--to", "dl16", "--", "1.0", "-0x1p-14", "nan"}), "3E00\nA200\n7FFF\n");
-  EXPECT_EQ(output_of({"convert", "--to", "fp8_e4m3", "--", "448", "-inf"}), "7E\nFF\n");
+  EXPECT_EQ(output_of({"convert", "--to", "dl16", "--", "1.0", "-0x1p-14", "nan"}), "3E00\nA200\n7FFE\n");
+  EXPECT_EQ(output_of({"convert", "--to", "fp8_e4m3", "--", "448", "465", "1000", "-inf", "nan"}),
+            "7E\n7E\n7E\nFE\n7F\n");
   EXPECT_EQ(output_of({"convert", "--to", "fp32", "--", "1"}), "3F800000\n");
 }
 
 TEST(ConvertCommand, PrintsANumberPerLine) {
-  EXPECT_EQ(output_of({"convert", "--from", "dl16", "--", "3E00", "0xBC00", "7fff"}), "1\n-0.5\nnan\n");
+  EXPECT_EQ(output_of({"convert", "--from", "dl16", "--", "3E00", "0xBC00", "7fff", "7ffe"}), "1\n-0.5\ninf\nnan\n");
 }
 
 TEST(ConvertCommand, NamesWhatIsWrong) {

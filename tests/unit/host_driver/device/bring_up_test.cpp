@@ -83,7 +83,7 @@ class ModelCard {
 class BringUpTest : public testing::Test {
  protected:
   // Of a card that says nothing.
-  BringUpTest() { timeouts.post_progress = std::chrono::milliseconds(60); }
+  BringUpTest() { timeouts.post_progress = std::chrono::milliseconds(60); }  // reached: run_alone() has no peer
 
   // A peer that answers is given the driver's own timeout: a busy machine must not look like a silent card.
   Expected<FunctionLink> run(ControlPeer::Handler handler) {
@@ -93,6 +93,7 @@ class BringUpTest : public testing::Test {
   }
   Expected<FunctionLink> run_alone() {
     ControlChannel channel(peer.window(), doorbells, peer.exit_fd(), timeouts);
+    if (held) channel.watch_debugger(held);
     BringUp bring_up(*peer.window(), channel, doorbells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
     auto linked = bring_up.run();
     last = bring_up.step();
@@ -115,6 +116,7 @@ class BringUpTest : public testing::Test {
   ControlPeer peer;  // after what its thread uses
   Doorbells doorbells{peer.slot(), FaultHooks{}};
   Timeouts timeouts;
+  std::function<bool()> held;
   BringUpStep last = BringUpStep::WaitForCard;
   std::uint64_t signalled = 0;
 };
@@ -133,6 +135,15 @@ TEST(BringUpSteps, EveryStepHasANameOfItsOwnAndTwoEdges) {
     }
   }
   EXPECT_EQ(name(static_cast<BringUpStep>(99)), "unknown step");
+}
+
+// More looks than fit into the time that a card which runs may be silent.
+TEST_F(BringUpTest, TheTimeInWhichADebuggerHoldsTheCardDoesNotCount) {
+  int looks = 0;
+  held = [&] { return ++looks <= 100; };
+  const auto linked = run_alone();
+  EXPECT_FALSE(linked) << "a card that runs and says nothing is given up";
+  EXPECT_GT(looks, 100);
 }
 
 TEST_F(BringUpTest, AGoodCardIsBroughtUpInTheOrderOfTheStandard) {
@@ -298,8 +309,8 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
       int left = talkative;
       ControlPeer silent;  // after what its thread uses
       Doorbells its_doorbells(silent.slot(), FaultHooks{});
-      timeouts.post_progress = std::chrono::milliseconds(5);
-      timeouts.function_reset = std::chrono::milliseconds(5);
+      timeouts.post_progress = std::chrono::milliseconds(5);   // reached: earlier than meant is a failure likewise
+      timeouts.function_reset = std::chrono::milliseconds(5);  // reached: for the same reason
       silent.serve([&](const Message& request) -> std::optional<Message> {
         if (left-- > 0) return model(request);
         if (dies && left == -1) silent.die();

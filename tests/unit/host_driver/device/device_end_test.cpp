@@ -160,7 +160,7 @@ TEST(DeviceEnd, ARestartEndsAnAttachThatWaitsForItsAnswer) {
   NativeCard card;
   card.pause();
   DeviceOptions options;
-  options.timeouts.post_progress = options.timeouts.function_reset = test_bounds::kWork;  // ends a hang
+  options.timeouts.post_progress = options.timeouts.function_reset = test_bounds::kWork;  // reached: by a hang
   const auto& asked = reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToCard.offset)->written;
   const auto before = wire::load_acquire(asked);
   std::thread restart([&] {
@@ -215,7 +215,7 @@ TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
 TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
   NativeCard card;
   DeviceOptions options;
-  options.timeouts.silent = std::chrono::milliseconds(100);
+  options.timeouts.silent = std::chrono::milliseconds(100);  // reached: the card is paused
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
   CompletionRecorder recorder;
@@ -325,7 +325,7 @@ TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
 TEST(DeviceEnd, ClosingADeviceWhoseCardDoesNotAnswerIsBounded) {
   NativeCard card;
   DeviceOptions options;
-  options.timeouts.detach = std::chrono::milliseconds(100);
+  options.timeouts.detach = std::chrono::milliseconds(100);  // reached: the card is paused
   auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
   CompletionRecorder recorder;

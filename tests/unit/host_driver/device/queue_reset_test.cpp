@@ -8,6 +8,7 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/device/device.hpp"
+#include "tests/bounds.hpp"
 #include "tests/support/block_stream.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
@@ -100,7 +101,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
 TEST(QueueReset, ACardThatDoesNotAnswerIsATypedErrorInTimeAndNeedsAFunctionReset) {
   NativeCard card;
   DeviceOptions options;
-  options.timeouts.post_progress = options.timeouts.queue_reset = std::chrono::milliseconds(100);
+  options.timeouts.queue_reset = test_bounds::kExpires;  // reached: the card is paused
   const auto device = card.attach(1, std::move(options));
   CompletionRecorder recorder;
   card.pause();

@@ -13,6 +13,7 @@
 
 #include "host_driver/discovery/local_socket.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {
@@ -32,7 +33,7 @@ class Peers : public testing::Test {
     listener_ = *std::move(listening);
   }
   void TearDown() override {
-    if (grandchild_ > 0) ::kill(grandchild_, SIGKILL);
+    if (grandchild_ > 0) svp::test::send_signal(grandchild_, SIGKILL);
   }
 
   // A process that connects, and ends when `go` is closed; with `fork`, a child of it keeps the socket.

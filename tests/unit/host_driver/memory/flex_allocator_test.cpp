@@ -604,5 +604,14 @@ TEST(FlexAllocator, ThreadsShareOneAllocatorWithoutLosingABlock) {
   EXPECT_EQ(source.held_count(), 0);
 }
 
+TEST(FlexAllocator, TheNumberOfTensorsIsNotBoundedByTheNumberOfRegions) {
+  testing::FakeRegionSource source(wire::kGiB);
+  FlexAllocator allocator(source, testing::regions_of(64 * wire::kMiB));
+  constexpr std::size_t kTensors = 200'000;
+  for (std::size_t i = 0; i < kTensors; ++i) (void)allocator.allocate(128);
+  EXPECT_EQ(allocator.statistics().count.current, kTensors);
+  EXPECT_EQ(allocator.statistics().regions.size(), 1u);
+}
+
 }  // namespace
 }  // namespace svp

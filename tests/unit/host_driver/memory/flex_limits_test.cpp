@@ -293,5 +293,63 @@ TEST(LimitThreads, NobodyGrowsPastItWhileItChanges) {
   EXPECT_FALSE(above);
 }
 
+// ---- all of the card ------------------------------------------------------------------------------------------------
+
+// Tensors of `bytes` until one is refused; returns the sum.
+std::uint64_t allocate_all(FlexAllocator& allocator, std::uint64_t bytes) {
+  std::uint64_t sum = 0;
+  while (allocator.try_allocate(bytes)) sum += bytes;
+  return sum;
+}
+
+TEST(WholeShare, RegionsAreLargeEnoughThatTheLastOneHoldsTheRest) {
+  constexpr std::uint64_t kGiB = wire::kGiB;
+  for (const std::uint64_t share : {4 * kGiB, 47 * kGiB, 84 * kGiB, 90 * kGiB, 96 * kGiB, 112 * kGiB}) {
+    SCOPED_TRACE(share / kGiB);
+    FakeRegionSource source(share);
+    source.share = share;
+    FlexAllocator allocator(source, {.timeout = std::chrono::nanoseconds(1)});
+    (void)allocator.allocate(1, {.type = RegionType::Program});
+    const std::uint64_t tensors = share - reserved(allocator);
+    EXPECT_EQ(allocator.memory_info().free_bytes, tensors);
+    EXPECT_EQ(allocate_all(allocator, 64 * wire::kMiB), tensors);
+    EXPECT_EQ(allocator.memory_info().free_bytes, 0u);
+    for (const std::uint64_t asked : source.asked) EXPECT_LE(asked, kMaxRegionBytes);
+  }
+}
+
+TEST(WholeShare, SevenTensorsOfTwelveGibibytesLeaveTheRestInPieces) {
+  FakeRegionSource source(96 * wire::kGiB);
+  source.share = 96 * wire::kGiB;
+  FlexAllocator allocator(source, {.timeout = std::chrono::nanoseconds(1)});
+  (void)allocator.allocate(1, {.type = RegionType::Program});
+  for (int i = 0; i < 7; ++i) (void)allocator.allocate(12 * wire::kGiB);
+  const std::uint64_t left = 12 * wire::kGiB - 256 * wire::kMiB;
+  EXPECT_EQ(allocator.memory_info().free_bytes, 0u) << "all of the card is in regions";
+  EXPECT_TRUE(allocator.try_allocate(left, {.placement = Placement::Interleave}));
+  EXPECT_FALSE(allocator.try_allocate(128));
+}
+
+TEST(WholeShare, FreeBytesAreWhatTheRegionsThatMayStillBeHeldCanGet) {
+  FakeRegionSource source(96 * wire::kGiB);
+  source.share = 96 * wire::kGiB;
+  FlexAllocatorOptions options = testing::regions_of(kRegion);
+  options.max_regions = 2;
+  FlexAllocator allocator(source, options);
+  EXPECT_EQ(allocator.memory_info().free_bytes, 2 * kMaxRegionBytes);
+  (void)allocator.allocate(1);
+  EXPECT_EQ(allocator.memory_info().free_bytes, kMaxRegionBytes);
+  allocator.set_memory_limit(3 * kRegion);
+  EXPECT_EQ(allocator.memory_info().free_bytes, 2 * kRegion);
+  (void)allocator.allocate(2 * kRegion);
+  EXPECT_EQ(allocator.memory_info().free_bytes, 0u);
+  allocator.set_memory_limit(std::nullopt);
+  EXPECT_EQ(allocator.memory_info().free_bytes, 0u) << "no third region";
+  const auto refused = allocator.try_allocate(kRegion);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().next_step.find("MemoryOptions::region_bytes"), std::string::npos)
+      << refused.error().next_step;
+}
+
 }  // namespace
 }  // namespace svp

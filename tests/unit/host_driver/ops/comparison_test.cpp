@@ -60,5 +60,49 @@ TEST(Comparison, ShapesThatDifferAreRefused) {
   EXPECT_THROW((void)compare(numbers({2, 3}), numbers({3, 2})), InvalidArgument);
 }
 
+// ---- against the exact result ---------------------------------------------------------------------------------------
+
+Array of(std::vector<double> data) {
+  return {.size = {static_cast<std::int64_t>(data.size())}, .data = std::move(data)};
+}
+
+TEST(Judgement, AnElementMayBeAsFarAsItsBoundSays) {
+  const Array exact = of({1, 100, -3});
+  // DL16 has ten significant bits: one in the last place of 1 is 2^-9, of 3 2^-8.
+  EXPECT_TRUE(judge(of({1 + 0x1p-9, 100, -3}), exact, DeviceType::Dl16, {1, 0}).within());
+  EXPECT_FALSE(judge(of({1 + 0x1p-8, 100, -3}), exact, DeviceType::Dl16, {1, 0}).within());
+  EXPECT_TRUE(judge(of({1 + 0x1p-8, 100, -3}), exact, DeviceType::Dl16, {0, 0.01}).within());
+  EXPECT_TRUE(judge(of({1, 100, -3 + 0x1p-22}), exact, DeviceType::Fp32, {1, 0}).within());
+  EXPECT_FALSE(judge(of({1, 100, -3 + 0x1p-8}), exact, DeviceType::Fp32, {1, 0}).within());
+  const Judgement wrong = judge(of({1, 99, -3}), exact, DeviceType::Dl16, {1, 0});
+  EXPECT_EQ(describe(wrong.beyond), "element [1] is 99, not 100; 1 of 3 elements differ");
+  EXPECT_EQ(wrong.largest_error, 1);
+  EXPECT_EQ(wrong.relative_error, 0.01);
+  EXPECT_EQ(wrong.worst, 8);
+}
+
+TEST(Judgement, TheExactResultIsRoundedFirst) {
+  EXPECT_TRUE(judge(of({0.333496094}), of({1.0 / 3}), DeviceType::Dl16, {0, 0x1p-20}).within());
+  EXPECT_TRUE(judge(of({0}), of({1e-12}), DeviceType::Dl16, {}).within());
+  EXPECT_TRUE(judge(of({7}), of({7}), DeviceType::Int32, {}).within());
+}
+
+TEST(Judgement, WhatIsNoNumberHasToBeNone) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(judge(of({infinity, nan}), of({1e12, nan}), DeviceType::Dl16, {}).within());
+  EXPECT_FALSE(judge(of({nan}), of({1e12}), DeviceType::Dl16, {}).within());
+  EXPECT_TRUE(judge(of({infinity, nan}), of({1e39, nan}), DeviceType::Fp32, {}).within());
+  EXPECT_FALSE(judge(of({nan}), of({1}), DeviceType::Dl16, {1, 1}).within());
+  EXPECT_FALSE(judge(of({1}), of({nan}), DeviceType::Dl16, {1, 1}).within());
+  EXPECT_FALSE(judge(of({-infinity}), of({infinity}), DeviceType::Fp32, {1, 1}).within());
+}
+
+TEST(Bounds, AreToldInWords) {
+  EXPECT_EQ(bound_text(info_of(Op::Add)), "exact: rounded once");
+  EXPECT_EQ(bound_text(Bound{1, 0x1p-18}), "within 1 of the last place plus 2^-18 of the largest");
+  EXPECT_EQ(bound_text(Bound{0, 0.02}), "within 0.02 of the largest");
+}
+
 }  // namespace
 }  // namespace svp::ops

@@ -150,19 +150,59 @@ TEST(DevicePrograms, LoopsAroundAnOperationMoveItsOperands) {
   EXPECT_EQ(at(2 * kHalf), std::nullopt);
 }
 
-TEST(DevicePrograms, AWorkspaceIsThePoolAndThenTheScratchpads) {
+// Three rows of a table of 16, whose two columns of sticks lie 16 rows apart.
+TEST(DevicePrograms, AnIndexOutsideIsNamedWithItsRows) {
+  constexpr std::uint32_t kRows = 16;
+  test::ProgramBuilder builder;
+  builder.add_argument(128, Access::Read);
+  builder.add_argument(2 * kRows * 128, Access::Read);
+  builder.add_argument(std::uint64_t{2} * 3 * 128, Access::Write);
+  auto gather = test::operation_of(wire::program::Opcode::Gather, {3, 128});
+  const auto operand = [&](Format format, std::initializer_list<unsigned> order, std::uint8_t stick,
+                           unsigned argument) {
+    auto made = test::dense_operand(format, std::span(gather.extent, 2), std::span(order.begin(), order.size()), stick);
+    made.base = Base::Argument;
+    made.argument = static_cast<std::uint8_t>(argument);
+    return made;
+  };
+  gather.operand_count = 3;
+  gather.operand[0] = operand(Format::Int32, {0}, 0, 0);
+  gather.operand[1] = operand(Format::Dl16, {1}, 1, 1);
+  gather.operand[1].stride[1] = kRows * 128;
+  gather.operand[2] = operand(Format::Dl16, {0, 1}, 1, 2);
+  gather.page = 128;
+  gather.source_line = 21;
+  builder.add(gather);
+  const DeviceProgram program("p", builder.build());
+  EXPECT_EQ(program.rows_of(0, 1), kRows);
+  EXPECT_EQ(program.rows_of(1, 1), 0u);
+  EXPECT_EQ(program.rows_of(0, 3), 0u);
+  const auto text = [&](std::uint32_t index, std::uint32_t operation, std::uint8_t operand) {
+    return program.describe_index(
+        {.where = wire::program::Where::Index, .operand = operand, .operation = operation, .index = index});
+  };
+  EXPECT_EQ(
+      text(40, 0, 1),
+      "index 40 is outside of argument 1, which has 16 rows: operation 0 (Gather), operand 1 (line 21 of its source)");
+  EXPECT_THAT(text(~0u, 0, 1), testing::HasSubstr("index -1 is outside of argument 1"));
+  // A card may say anything.
+  EXPECT_THAT(text(7, 4095, 15), testing::HasSubstr("index 7 is outside of its table, which has 0 rows"));
+}
+
+TEST(DevicePrograms, BehindTheArgumentsStandThePoolAndThenTheScratchpads) {
   test::ProgramBuilder builder;
   builder.pool_bytes = 256;
   builder.slices = 2;
   builder.scratchpad_bytes = 384;
-  const DeviceProgram program("p", builder.build());
-  const auto place = [&](std::uint64_t offset) {
-    const auto found = program.place_in_workspace(offset);
+  const auto place = [&](std::size_t index, std::uint64_t offset) {
+    const auto found = DeviceProgram("p", builder.build()).place_behind_arguments(index, offset);
     return std::pair(found.base, found.offset);
   };
-  EXPECT_EQ(place(255), std::pair(Base::Pool, std::uint64_t{255}));
-  EXPECT_EQ(place(256), std::pair(Base::Scratchpad, std::uint64_t{0}));
-  EXPECT_EQ(place(256 + 384 + 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
+  EXPECT_EQ(place(0, 255), std::pair(Base::Pool, std::uint64_t{255}));
+  EXPECT_EQ(place(1, 0), std::pair(Base::Scratchpad, std::uint64_t{0}));
+  EXPECT_EQ(place(1, wire::program::kScratchpadStride + 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
+  builder.pool_bytes = 0;
+  EXPECT_EQ(place(0, 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
 }
 
 }  // namespace

@@ -7,10 +7,14 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/program/golden/golden.hpp"
+#include "host_driver/program/stored_tables.hpp"
 #include "shared/device_program_names.hpp"
+#include "shared/device_program_opcodes.hpp"
+#include "shared/real_functions.hpp"
 #include "tests/support/program_builder.hpp"
 
 namespace {
@@ -23,7 +27,7 @@ constexpr Opcode kFunctions[] = {Opcode::Exp,     Opcode::Log,  Opcode::Sqrt, Op
                                  Opcode::Sigmoid, Opcode::Tanh, Opcode::Silu, Opcode::Gelu,  Opcode::Softplus};
 constexpr wire::Dl16 kOne = 0x3E00;
 constexpr wire::Dl16 kMinusOne = 0xBE00;
-constexpr wire::Dl16 kInfinity = 0x7FFF;  // as a result; it reads as NaN
+constexpr wire::Dl16 kInfinity = 0x7FFF;
 constexpr wire::Dl16 kMinusInfinity = 0xFFFF;
 
 TEST(FunctionTables, HaveTheKnownValues) {
@@ -48,17 +52,50 @@ TEST(FunctionTables, HaveTheKnownValues) {
   EXPECT_EQ(function_dl16(Opcode::Tanh, dl16(-100)), kMinusOne);
   EXPECT_EQ(function_dl16(Opcode::Tanh, 0x8000), 0x8000);
   EXPECT_EQ(function_dl16(Opcode::Silu, dl16(100)), dl16(100));
-  EXPECT_EQ(function_dl16(Opcode::Silu, 0xFFFE), 0x8000);
+  EXPECT_EQ(function_dl16(Opcode::Silu, 0xFFFD), 0x8000);
   EXPECT_EQ(function_dl16(Opcode::Gelu, dl16(100)), dl16(100));
   EXPECT_EQ(function_dl16(Opcode::Gelu, kOne), dl16(0.841192));
   EXPECT_EQ(function_dl16(Opcode::Softplus, 0), dl16(std::numbers::ln2));
   EXPECT_EQ(function_dl16(Opcode::Softplus, dl16(21)), dl16(21));
-  EXPECT_EQ(function_dl16(Opcode::Softplus, kOne, {2, 20}), dl16(std::log1p(std::exp(2.0))));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, kOne, {2, 20}), dl16(std::log1p(std::exp(2.0)) / 2));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, dl16(-2), {0.5F, 20}), dl16(0.62652338));
   EXPECT_EQ(function_dl16(Opcode::Softplus, kOne, {2, 1}), kOne);
-  for (const Opcode function : kFunctions) EXPECT_EQ(function_dl16(function, 0xFFFF), wire::kDl16Nan);
+  for (const Opcode function : kFunctions) {
+    for (const wire::Dl16 nan : {wire::kDl16Nan, wire::Dl16{0xFFFE}})
+      EXPECT_EQ(function_dl16(function, nan), wire::kDl16Nan);
+  }
+}
+
+TEST(FunctionTables, OfInfinitiesAreThoseOfPyTorch) {
+  const std::pair<Opcode, std::array<wire::Dl16, 2>> kResults[] = {{Opcode::Exp, {kInfinity, 0}},
+                                                                   {Opcode::Log, {kInfinity, wire::kDl16Nan}},
+                                                                   {Opcode::Sqrt, {kInfinity, wire::kDl16Nan}},
+                                                                   {Opcode::Rsqrt, {0, wire::kDl16Nan}},
+                                                                   {Opcode::Reciprocal, {0, 0x8000}},
+                                                                   {Opcode::Sigmoid, {kOne, 0}},
+                                                                   {Opcode::Tanh, {kOne, kMinusOne}},
+                                                                   {Opcode::Silu, {kInfinity, wire::kDl16Nan}},
+                                                                   {Opcode::Gelu, {kInfinity, wire::kDl16Nan}},
+                                                                   {Opcode::Softplus, {kInfinity, 0}}};
+  for (const auto& [function, results] : kResults) {
+    EXPECT_EQ(function_dl16(function, kInfinity), results[0]) << name(function);
+    EXPECT_EQ(function_dl16(function, kMinusInfinity), results[1]) << name(function);
+  }
 }
 
 TEST(FunctionTables, AreRefusedForOtherOpcodes) { EXPECT_THROW(function_table(Opcode::Add), svp::InvalidArgument); }
+
+TEST(FunctionTables, AreWhatTheBuildStored) {
+  using svp::program::stored_table;
+  for (const Opcode function : kFunctions) {
+    EXPECT_TRUE(std::ranges::equal(stored_table(function), function_table(function))) << name(function);
+  }
+  EXPECT_TRUE(stored_table(Opcode::Softplus, {2, 20}).empty());
+  EXPECT_TRUE(stored_table(Opcode::Softplus, {1, 5}).empty());
+  EXPECT_FALSE(stored_table(Opcode::Exp, {2, 20}).empty()) << "a function that has no constants";
+  EXPECT_TRUE(stored_table(Opcode::Sum).empty());
+  EXPECT_TRUE(stored_table(Opcode::Floor).empty());
+}
 
 // fp64 is wrong by less than 2^-46 of the value here. Both ends of that interval round to the same DL16, and the table
 // has it: so it is the DL16 nearest to the exact value, for every code.
@@ -75,6 +112,32 @@ TEST(FunctionTables, AreCorrectlyRounded) {
         }
         ASSERT_EQ(table[code], wire::dl16_from_fp64(value * (1 - 0x1p-46))) << name(function) << " of " << code;
         ASSERT_EQ(table[code], wire::dl16_from_fp64(value * (1 + 0x1p-46))) << name(function) << " of " << code;
+      }
+    }
+  }
+}
+
+// A function has one definition: its table on DL16 is what the evaluation on FP32 gives before its rounding, for every
+// code and for constants that are not those by default. The latter is wrong by less than 2^-44 of the result.
+TEST(FunctionTables, AreTheFunctionsOnFp32) {
+  constexpr svp::program::FunctionConstants kConstants[] = {{},     {0.5F, 20},  {2, 20},  {50, 20}, {0.7F, 5},
+                                                            {3, 0}, {1, 1000.0}, {-1, 20}, {-2, -1}, {0, 20}};
+  for (const auto& constants : kConstants) {
+    for (const Opcode function : kFunctions) {
+      const bool has_constants = wire::program::find_opcode(function)->constants != 0;
+      if (!has_constants && constants != svp::program::FunctionConstants{}) continue;
+      const auto table = function_table(function, constants);
+      for (unsigned code = 0; code < table.size(); ++code) {
+        const double x = wire::fp64_from_dl16(static_cast<wire::Dl16>(code));
+        const double value = wire::real::evaluate(function, x, constants.beta, constants.threshold);
+        if (std::isnan(value)) {
+          ASSERT_EQ(table[code], wire::kDl16Nan) << name(function) << " of " << x;
+          continue;
+        }
+        const bool one_of_both = table[code] == wire::dl16_from_fp64(value * (1 - 0x1p-44)) ||
+                                 table[code] == wire::dl16_from_fp64(value * (1 + 0x1p-44));
+        ASSERT_TRUE(one_of_both) << name(function) << " of " << x << " is " << wire::fp64_from_dl16(table[code])
+                                 << ", not " << value << ", beta " << constants.beta;
       }
     }
   }

@@ -18,7 +18,7 @@ using namespace wire::program;
 using svp::program::golden::Refused;
 using svp::test::OneOperation;
 
-constexpr std::uint16_t kNan = 0x7FFF;
+constexpr std::uint16_t kNan = 0x7FFE;
 
 std::uint16_t dl16(double value) { return wire::dl16_from_fp64(value); }
 // Any finite number.
@@ -94,13 +94,28 @@ std::vector<std::uint16_t> top_k(Opcode opcode, const std::vector<std::uint16_t>
   return found;
 }
 
+TEST(GoldenTopK, FindsIndicesAsIntegers) {
+  OneOperation op(Opcode::TopKIndex, {5, 2});
+  op.operation.reduced = 1;
+  op.input(Format::Fp32, std::array{0u}, 0);
+  op.output(Format::Int32, std::array{1u}, 1);
+  const float values[] = {1, -2, 7, 7, 0};
+  for (unsigned lane = 0; lane < 5; ++lane) op.at<float>(0, 4 * lane) = values[lane];
+  op.run();
+  EXPECT_EQ(op.at<std::int32_t>(1, 0), 2);
+  EXPECT_EQ(op.at<std::int32_t>(1, 4), 3);
+  EXPECT_EQ(op.at<std::int32_t>(1, 8), 0);
+}
+
 TEST(GoldenTopK, OrdersEqualValuesByIndexAndNanFirst) {
-  const std::vector<std::uint16_t> values{dl16(1), 0xFFFF, 0x8000, dl16(3), 0, dl16(3), kNan};
+  const std::vector<std::uint16_t> values{dl16(1), 0xFFFE, 0x8000, dl16(3), 0, dl16(3), kNan};
   EXPECT_EQ(top_k(Opcode::TopKValue, values, 7),
-            (std::vector<std::uint16_t>{0xFFFF, kNan, dl16(3), dl16(3), dl16(1), 0x8000, 0}));
+            (std::vector<std::uint16_t>{0xFFFE, kNan, dl16(3), dl16(3), dl16(1), 0x8000, 0}));
   EXPECT_EQ(top_k(Opcode::TopKIndex, values, 7),
             (std::vector<std::uint16_t>{dl16(1), dl16(6), dl16(3), dl16(5), 0, dl16(2), dl16(4)}));
   EXPECT_EQ(top_k(Opcode::TopKIndex, values, 1), (std::vector<std::uint16_t>{dl16(1)}));
+  const std::vector<std::uint16_t> infinities{0xFFFF, dl16(-8e9), 0x7FFF, kNan};
+  EXPECT_EQ(top_k(Opcode::TopKValue, infinities, 4), (std::vector<std::uint16_t>{kNan, 0x7FFF, dl16(-8e9), 0xFFFF}));
 }
 
 // Rows of an embedding [4 pages, 40] by an index [3]; dimensions: row, column.
@@ -138,7 +153,7 @@ TEST(GoldenGather, RefusesAnIndexThatLeadsOutside) {
       embedding.op.run();
       ADD_FAILURE() << index;
     } catch (const Refused& refused) {
-      EXPECT_EQ(refused.refusal(), (Refusal{Where::Bounds, 1, 0}));
+      EXPECT_EQ(refused.refusal(), (Refusal{Where::Index, 1, 0, static_cast<std::uint32_t>(index)}));
     }
   }
 }

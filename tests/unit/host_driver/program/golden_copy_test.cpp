@@ -24,7 +24,7 @@ const double kNan = std::nan("");
 
 TEST(GoldenNumbers, RoundOnceIntoEveryFormat) {
   EXPECT_EQ(bits_of(Format::Dl16, 1.0 + 1.0 / 1024), 0x3E01u);  // a tie goes away from zero
-  EXPECT_EQ(bits_of(Format::Dl16, kNan), 0x7FFFu);
+  EXPECT_EQ(bits_of(Format::Dl16, kNan), 0x7FFEu);
   EXPECT_EQ(bits_of(Format::Dl16, -kInfinity), 0xFFFFu);
   EXPECT_EQ(bits_of(Format::Fp32, 1.0 + 0x1p-24), 0x3F800000u);  // a tie goes to even
   EXPECT_EQ(bits_of(Format::Fp32, -kNan), 0x7FC00000u);
@@ -39,11 +39,12 @@ TEST(GoldenNumbers, RoundOnceIntoEveryFormat) {
   EXPECT_EQ(bits_of(Format::Uint32, 4294967295.0), 0xFFFFFFFFu);
 }
 
-TEST(GoldenNumbers, Fp8OverflowsToNanOrInfinity) {
+TEST(GoldenNumbers, Fp8OverflowsToTheLargestNumberOrInfinity) {
   EXPECT_EQ(bits_of(Format::Fp8E4m3, 448.0), 0x7Eu);
   EXPECT_EQ(bits_of(Format::Fp8E4m3, 464.0), 0x7Eu);  // a tie goes to even
-  EXPECT_EQ(bits_of(Format::Fp8E4m3, 465.0), 0x7Fu);
-  EXPECT_EQ(bits_of(Format::Fp8E4m3, -1e9), 0xFFu);
+  EXPECT_EQ(bits_of(Format::Fp8E4m3, 465.0), 0x7Eu);
+  EXPECT_EQ(bits_of(Format::Fp8E4m3, -1e9), 0xFEu);
+  EXPECT_EQ(bits_of(Format::Fp8E4m3, kInfinity), 0x7Eu);
   EXPECT_EQ(bits_of(Format::Fp8E4m3, kNan), 0x7Fu);
   EXPECT_EQ(bits_of(Format::Fp8E4m3, 0x1p-9), 0x01u);
   EXPECT_EQ(bits_of(Format::Fp8E4m3, 0x1p-10), 0x00u);
@@ -54,12 +55,10 @@ TEST(GoldenNumbers, Fp8OverflowsToNanOrInfinity) {
   EXPECT_EQ(bits_of(Format::Fp8E5m2, kNan), 0x7Fu);
 }
 
-// By search among all codes of one sign, those of NaN and infinity standing for the next values of the grid.
+// By search among all codes of one sign, that of infinity standing for the next value of the grid.
 std::uint32_t nearest_fp8(Format format, double magnitude) {
-  const std::uint32_t end = format == Format::Fp8E4m3 ? 0x7F : 0x7C;
-  const auto grid = [&](std::uint32_t code) {
-    return code < end ? value_of(format, code) : format == Format::Fp8E4m3 ? 480.0 : 65536.0;
-  };
+  const std::uint32_t end = format == Format::Fp8E4m3 ? 0x7E : 0x7C;
+  const auto grid = [&](std::uint32_t code) { return code < 0x7C || end == 0x7E ? value_of(format, code) : 65536.0; };
   std::uint32_t best = 0;
   for (std::uint32_t code = 1; code <= end; ++code) {
     const double before = std::fabs(grid(best) - magnitude);

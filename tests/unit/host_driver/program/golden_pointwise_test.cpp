@@ -15,9 +15,11 @@ namespace {
 using namespace wire::program;
 using svp::test::OneOperation;
 
-constexpr std::uint16_t kNan = 0x7FFF;
+constexpr std::uint16_t kNan = 0x7FFE;
+constexpr std::uint16_t kInfinity = 0x7FFF;
+constexpr std::uint16_t kMinusInfinity = 0xFFFF;
 constexpr std::uint16_t kOne = 0x3E00;
-constexpr std::uint16_t kLargest = 0x7FFE;
+constexpr std::uint16_t kLargest = 0x7FFD;
 constexpr std::uint16_t kMinusZero = 0x8000;
 
 std::uint16_t dl16(double value) { return wire::dl16_from_fp64(value); }
@@ -57,7 +59,7 @@ TEST(GoldenArithmetic, OverflowKeepsItsSignAndNanHasNone) {
   EXPECT_EQ(on_dl16(Opcode::Mul, {kLargest, dl16(-2)}), 0xFFFF);
   EXPECT_EQ(on_dl16(Opcode::Div, {dl16(-1), 0}), 0xFFFF);
   EXPECT_EQ(on_dl16(Opcode::Div, {0, 0}), kNan);
-  EXPECT_EQ(on_dl16(Opcode::Add, {0xFFFF, kOne}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Add, {0xFFFE, kOne}), kNan);
   EXPECT_EQ(on_fp32(Opcode::Div, {0, 0}), 0x7FC00000u);
   EXPECT_EQ(on_fp32(Opcode::Mul, {1e30F, 1e30F}), 0x7F800000u);
   EXPECT_EQ(on_fp32(Opcode::Mul, {0x1p-100F, 0x1p-40F}), bits(0x1p-140F));  // subnormals are kept
@@ -67,7 +69,7 @@ TEST(GoldenArithmetic, OrdersZerosInMaximumAndMinimum) {
   EXPECT_EQ(on_dl16(Opcode::Maximum, {kMinusZero, 0}), 0);
   EXPECT_EQ(on_dl16(Opcode::Minimum, {0, kMinusZero}), kMinusZero);
   EXPECT_EQ(on_dl16(Opcode::Maximum, {kNan, kOne}), kNan);
-  EXPECT_EQ(on_dl16(Opcode::Minimum, {kOne, 0xFFFF}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Minimum, {kOne, 0xFFFE}), kNan);
   EXPECT_EQ(on_fp32(Opcode::Minimum, {2, -3}), bits(-3));
 }
 
@@ -89,10 +91,10 @@ TEST(GoldenArithmetic, WhereTakesBits) {
 }
 
 TEST(GoldenArithmetic, SignsOfNanAndZeroAreHandledAsTheOperationSays) {
-  EXPECT_EQ(on_dl16(Opcode::Abs, {0xFFFF}), 0x7FFF);
-  EXPECT_EQ(on_dl16(Opcode::Neg, {0x7FFF}), 0xFFFF);
+  EXPECT_EQ(on_dl16(Opcode::Abs, {0xFFFE}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Neg, {kNan}), 0xFFFE);
   EXPECT_EQ(on_dl16(Opcode::Neg, {0}), kMinusZero);
-  EXPECT_EQ(on_dl16(Opcode::Relu, {0xFFFF}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Relu, {0xFFFE}), kNan);
   EXPECT_EQ(on_dl16(Opcode::Relu, {kMinusZero}), 0);
   EXPECT_EQ(on_dl16(Opcode::Relu, {dl16(-3)}), 0);
   EXPECT_EQ(on_fp32(Opcode::Relu, {-std::numeric_limits<float>::quiet_NaN()}), 0x7FC00000u);
@@ -107,6 +109,48 @@ TEST(GoldenArithmetic, ClipRoundsItsBoundsToTheFormat) {
   EXPECT_EQ(on_dl16(Opcode::Clip, {dl16(-9)}, {-1, 6}), dl16(-1));
   EXPECT_EQ(on_dl16(Opcode::Clip, {kNan}, {-1, 6}), kNan);
   EXPECT_EQ(on_dl16(Opcode::Clip, {dl16(3)}, {5, 2}), dl16(2));  // the upper bound is applied last
+}
+
+TEST(GoldenInfinities, AreThoseOfIeee754InArithmetic) {
+  for (const std::uint16_t infinity : {kInfinity, kMinusInfinity}) {
+    const auto opposite = static_cast<std::uint16_t>(infinity ^ 0x8000);
+    for (const double number : {0.0, -0.0, 1.0, -8e9}) {
+      EXPECT_EQ(on_dl16(Opcode::Add, {infinity, dl16(number)}), infinity);
+      EXPECT_EQ(on_dl16(Opcode::Sub, {dl16(number), infinity}), opposite);
+      EXPECT_EQ(on_dl16(Opcode::Div, {dl16(number), infinity}) & 0x7FFF, 0);
+    }
+    EXPECT_EQ(on_dl16(Opcode::Add, {infinity, infinity}), infinity);
+    EXPECT_EQ(on_dl16(Opcode::Add, {infinity, opposite}), kNan);
+    EXPECT_EQ(on_dl16(Opcode::Sub, {infinity, infinity}), kNan);
+    EXPECT_EQ(on_dl16(Opcode::Mul, {infinity, dl16(-0.5)}), opposite);
+    EXPECT_EQ(on_dl16(Opcode::Mul, {infinity, kMinusZero}), kNan);
+    EXPECT_EQ(on_dl16(Opcode::Div, {infinity, dl16(-2)}), opposite);
+    EXPECT_EQ(on_dl16(Opcode::Div, {infinity, 0}), infinity);
+    EXPECT_EQ(on_dl16(Opcode::Div, {infinity, opposite}), kNan);
+  }
+}
+
+TEST(GoldenInfinities, AreBeyondAllNumbers) {
+  EXPECT_EQ(on_dl16(Opcode::Maximum, {kMinusInfinity, dl16(-8e9)}), dl16(-8e9));
+  EXPECT_EQ(on_dl16(Opcode::Minimum, {kInfinity, kLargest}), kLargest);
+  EXPECT_EQ(on_dl16(Opcode::Maximum, {kMinusInfinity, kNan}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Maximum, {kInfinity, kNan}), kNan);
+  EXPECT_EQ(on_dl16(Opcode::Equal, {kInfinity, kInfinity}), kOne);
+  EXPECT_EQ(on_dl16(Opcode::Equal, {kInfinity, kMinusInfinity}), 0);
+  EXPECT_EQ(on_dl16(Opcode::Equal, {kInfinity, kLargest}), 0);
+  EXPECT_EQ(on_dl16(Opcode::Less, {kLargest, kInfinity}), kOne);
+  EXPECT_EQ(on_dl16(Opcode::LessEqual, {kNan, kInfinity}), 0);
+}
+
+TEST(GoldenInfinities, StayWhatTheyAreWhereAFunctionIsExact) {
+  for (const std::uint16_t infinity : {kInfinity, kMinusInfinity}) {
+    EXPECT_EQ(on_dl16(Opcode::Abs, {infinity}), kInfinity);
+    EXPECT_EQ(on_dl16(Opcode::Neg, {infinity}), infinity ^ 0x8000);
+    EXPECT_EQ(on_dl16(Opcode::Floor, {infinity}), infinity);
+    EXPECT_EQ(on_dl16(Opcode::Relu, {infinity}), infinity == kInfinity ? kInfinity : 0);
+    EXPECT_EQ(on_dl16(Opcode::Clip, {infinity}, {-HUGE_VALF, HUGE_VALF}), infinity);
+    EXPECT_EQ(on_dl16(Opcode::Clip, {infinity}, {-2, 3}), infinity == kInfinity ? dl16(3) : dl16(-2));
+  }
 }
 
 TEST(GoldenArithmetic, PadLanesAreComputed) {

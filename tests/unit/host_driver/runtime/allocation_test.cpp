@@ -59,7 +59,6 @@ struct Load {
         back(data.size());  // outlive the runtime, which ends with work under way
     DeviceOptions options;
     options.faults.injector = injector;
-    options.timeouts.admin = options.timeouts.queue_reset = test_bounds::kConnection;
     RuntimeOptions how;
     how.allocator.region_bytes = {64 * wire::kMiB};
     how.staging.chunk_bytes = 64 * wire::kKiB;

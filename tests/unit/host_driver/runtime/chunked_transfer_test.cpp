@@ -160,7 +160,7 @@ TEST(ChunkedLaunch, MemoryThatIsReleasedWithWorkUnderWayStaysWhole) {
   rig.card.resume();
   rig.synchronize();
   EXPECT_EQ(used(), before);
-  EXPECT_THROW(rig.stream.Launch(Job::fill(memory, 128, 7), {}), InvalidArgument);
+  EXPECT_THROW(rig.stream.Launch(Job::fill(memory, 128, 7), {}), InvalidAllocation);
 }
 
 }  // namespace

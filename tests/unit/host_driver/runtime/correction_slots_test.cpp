@@ -216,7 +216,7 @@ std::shared_ptr<const Kernel> kernel_with(std::uint64_t correction_bytes) {
 
 class SlotSizes : public Elision {
  protected:
-  SlotSizes() { rig_.sum.counts_only = true; }
+  explicit SlotSizes(RuntimeOptions options = elides()) : Elision(std::move(options)) { rig_.sum.counts_only = true; }
 
   Job job_with(std::uint64_t correction_bytes) {
     return rig_.load(Job(CompiledKernel(kernel_with(correction_bytes), {{"M", 1}, {"N", 64}})));
@@ -246,6 +246,40 @@ TEST_F(SlotSizes, AreThoseOfTheLargestCorrectionAndWhatIsReplacedIsGivenBack) {
   rig_.stream.Synchronize(soon());
   EXPECT_EQ(allocated_bytes() - before, SlotMemory::kSlots * 4096u) << "large ones serve small corrections";
   EXPECT_EQ(rig_.sum.tiles, 4u);
+}
+
+// Without anything else that asks for more slots: one core, and every correction is sent.
+class LargeCorrections : public SlotSizes {
+ protected:
+  LargeCorrections() : SlotSizes(RuntimeOptions{}) {}
+
+  // All of the Program region.
+  void use_up_program_memory() {
+    for (std::uint64_t bytes = 512 * wire::kMiB; bytes >= wire::kStickBytes;) {
+      if (!rig_.runtime.allocator().try_allocate(bytes, {.type = RegionType::Program})) bytes /= 2;
+    }
+  }
+};
+
+TEST_F(LargeCorrections, HaveSlotsThatTheMetadataSizes) {
+  const Job small = job_with(Runtime::kCorrectionSlotBytes), large = job_with(wire::kMaxCorrectionBytes);
+  const std::uint64_t before = allocated_bytes();
+  launch(small);
+  rig_.stream.Synchronize(soon());
+  EXPECT_EQ(allocated_bytes(), before) << "the slot from the start";
+  launch(large);
+  rig_.stream.Synchronize(soon());
+  EXPECT_EQ(allocated_bytes() - before, SlotMemory::kSlots * wire::kMaxCorrectionBytes);
+  EXPECT_EQ(rig_.sum.tiles, 2u);
+}
+
+TEST_F(LargeCorrections, WithoutMemoryForSlotsALaunchIsRefusedAndTheStreamGoesOn) {
+  const Job small = job_with(Runtime::kCorrectionSlotBytes), large = job_with(wire::kMaxCorrectionBytes);
+  use_up_program_memory();
+  EXPECT_THROW(launch(large), OutOfMemory);
+  launch(small);
+  rig_.stream.Synchronize(soon());
+  EXPECT_EQ(rig_.sum.tiles, 1u);
 }
 
 }  // namespace

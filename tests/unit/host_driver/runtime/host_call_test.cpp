@@ -229,6 +229,34 @@ TEST_F(HostCallTest, WhatAFunctionHoldsIsReleasedWithItsLaunch) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+// What it throws is the program's code as well: it is asked and destroyed where it may use the stream.
+class AsksTheStream : public std::exception {
+ public:
+  AsksTheStream(FlexStream& stream, std::atomic<int>& asked) : stream_(stream), asked_(asked) {}
+  AsksTheStream(const AsksTheStream&) = default;
+  AsksTheStream& operator=(const AsksTheStream&) = delete;
+  ~AsksTheStream() override { ask(); }
+  const char* what() const noexcept override {
+    ask();
+    return "no";
+  }
+
+ private:
+  void ask() const {
+    EXPECT_FALSE(stream_.Query());
+    ++asked_;
+  }
+  FlexStream& stream_;
+  std::atomic<int>& asked_;
+};
+
+TEST_F(HostCallTest, WhatIsThrownMayUseTheStream) {
+  std::atomic<int> asked{0};
+  a_->LaunchHost([&] { throw AsksTheStream(*a_, asked); });
+  EXPECT_THROW(a_->Synchronize(soon()), StreamError);
+  EXPECT_GE(asked, 2);
+}
+
 TEST_F(HostCallTest, TheEndOfTheRuntimeWaitsForTheFunctionUnderWay) {
   Gate gate;
   std::atomic<bool> returned = false;

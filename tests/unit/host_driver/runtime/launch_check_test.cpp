@@ -13,6 +13,7 @@
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
 #include "tests/unit/host_driver/runtime/played_sum.hpp"
+#include "tests/unit/host_driver/runtime/sum_rig.hpp"
 
 namespace svp {
 namespace {
@@ -45,6 +46,9 @@ Refusal refusal_of(Call call) {
   } catch (const InvalidArgument& error) {
     EXPECT_FALSE(error.info().next_step.empty()) << error.what();
     return {"InvalidArgument", error.field()};
+  } catch (const InvalidAllocation& error) {
+    EXPECT_FALSE(error.info().next_step.empty()) << error.what();
+    return {"InvalidAllocation " + std::to_string(static_cast<int>(error.reason())), error.info().source};
   } catch (const StreamError& error) {
     return {"StreamError", error.info().message};
   } catch (const Error& error) {
@@ -56,11 +60,15 @@ Refusal tiling(Reason reason, const char* field) {
   return {"TilingError " + std::to_string(static_cast<int>(reason)), field};
 }
 Refusal invalid(const char* field) { return {"InvalidArgument", field}; }
+Refusal unusable(InvalidAllocation::Reason reason, const char* source) {
+  return {"InvalidAllocation " + std::to_string(static_cast<int>(reason)), source};
+}
 
 struct Rig {
   test::PlayedSum sum;
   test::NativeCard card{{.window_bytes = 32 * kMiB, .kernel = sum.player()}};
-  std::unique_ptr<Runtime> runtime = std::make_unique<Runtime>(card.attach(1), options());
+  std::unique_ptr<Runtime> runtime =
+      std::make_unique<Runtime>(card.attach(1), options(), std::make_unique<test::SumSource>(card));
   FlexStream& stream = runtime->default_stream();
   CompiledKernel compiled{test::sum_kernel(), {{"M", 16}, {"N", 64}}};
   ExecutionPlan plan{{Job(compiled)}};
@@ -125,17 +133,75 @@ TEST(LaunchCheck, TheOffsetIsCheckedAlsoOfShapesThatWereLaunchedBefore) {
 
 TEST(LaunchCheck, MemoryOfOperands) {
   Rig rig;
-  EXPECT_EQ(rig.with(0, [](Argument& a) { a.allocation = AllocationIndex::Null; }), invalid("operand a"));
-  EXPECT_EQ(rig.with(0, [](Argument& a) { a.allocation = AllocationIndex{12345}; }), invalid("operand a"));
   EXPECT_EQ(rig.with(1, [](Argument& b) { b.offset = 4 * kBytes; }), invalid("operand b")) << "beyond its allocation";
   EXPECT_EQ(rig.with(1, [](Argument& b) { b.offset = ~std::uint64_t{127}; }), invalid("operand b"));
   EXPECT_EQ(rig.with(2, [&](Argument& c) { c.allocation = rig.good[0].allocation; }), invalid("operand c"));
   EXPECT_EQ(rig.with(0, [&](Argument& a) { a.allocation = rig.plan.jobs()[0].allocation_index(); }),
             invalid("operand a"))
       << "program memory";
+  rig.expect_untouched();
+}
+
+// Every launch that takes memory of the card, at each place of it.
+TEST(LaunchCheck, AHandleThatNamesNothingIsInvalidAllocationWithTheReasonEverywhere) {
+  using Handle = InvalidAllocation::Reason;
+  Rig rig;
   const AllocationIndex released = rig.allocate(kBytes);
   rig.runtime->allocator().deallocate(released);
-  EXPECT_EQ(rig.with(1, [&](Argument& b) { b.allocation = released; }), invalid("operand b"));
+  const AllocationIndex lost = rig.allocate(kBytes);
+  rig.stream.Synchronize(Clock::now() + test_bounds::kWork);
+  (void)rig.runtime->recover(ResetLevel::Function);
+  rig.plan.load(*rig.runtime, rig.stream);
+  ++rig.launches;
+  rig.stream.Synchronize(Clock::now() + test_bounds::kWork);
+  for (Argument& argument : rig.good) argument.allocation = rig.allocate(4 * kBytes);
+  const AllocationIndex live = rig.good[0].allocation;
+  PinnedBuffer pinned = rig.runtime->host_memory().allocate(kBytes);
+  std::vector<std::byte> pageable(kBytes);
+  const StridedLoops loops{{4, 4}, {8, 1}, {1, 4}, 0, 0};
+
+  for (const auto& [handle, reason] : {std::pair{AllocationIndex::Null, Handle::Null},
+                                       {AllocationIndex{12345}, Handle::Foreign},
+                                       {released, Handle::LostInReset},
+                                       {lost, Handle::LostInReset}}) {
+    SCOPED_TRACE(static_cast<int>(reason));
+    for (std::size_t i = 0; i < 3; ++i) {
+      const char* names[] = {"operand a", "operand b", "operand c"};
+      EXPECT_EQ(rig.with(i, [&](Argument& a) { a.allocation = handle; }), unusable(reason, names[i]));
+    }
+    if (reason == Handle::Null) continue;  // no plan names it
+    const auto strided = [&](StridedPlace from, StridedPlace to) {
+      const StridedTransfer transfer{from, to, 2, loops};
+      return Job::strided({&transfer, 1});
+    };
+    const PinnedPlace host{pinned.data(), kBytes};
+    const Job transfers[] = {Job::to_device(pageable.data(), handle, kBytes),
+                             Job::to_device(pinned.data(), handle, kBytes),
+                             Job::from_device(pageable.data(), handle, kBytes),
+                             Job::from_device(pinned.data(), handle, kBytes),
+                             Job::fill(handle, kBytes, 1),
+                             Job(JobPlan({DMA{.allocation_index = handle,
+                                              .size = kBytes,
+                                              .direction = Direction::DeviceToDevice,
+                                              .source_allocation_index = live}})),
+                             Job(JobPlan({DMA{.allocation_index = live,
+                                              .size = kBytes,
+                                              .direction = Direction::DeviceToDevice,
+                                              .source_allocation_index = handle}})),
+                             strided(host, CardPlace{handle}),
+                             strided(CardPlace{handle}, host),
+                             strided(CardPlace{live}, CardPlace{handle}),
+                             strided(CardPlace{handle}, CardPlace{live})};
+    for (const Job& job : transfers) {
+      EXPECT_EQ(refusal_of([&] { rig.stream.Launch(job, {}); }), unusable(reason, "job_plan.step[0]"))
+          << "transfer " << &job - transfers;
+    }
+  }
+  const AllocationIndex freed = rig.allocate(kBytes);
+  rig.runtime->allocator().deallocate(freed);
+  EXPECT_EQ(rig.with(1, [&](Argument& b) { b.allocation = freed; }), unusable(Handle::Released, "operand b"));
+  EXPECT_EQ(refusal_of([&] { rig.stream.Launch(Job::fill(freed, kBytes, 1), {}); }),
+            unusable(Handle::Released, "job_plan.step[0]"));
   rig.expect_untouched();
 }
 
@@ -164,6 +230,13 @@ TEST(LaunchCheck, ShapesAgainstTheTile) {
   for (Argument& argument : twice) argument.shape = {32, 64};
   EXPECT_EQ(rig.launch(twice, {.allow_tiled_launch = false}),
             (Refusal{"TiledLaunchNotAllowed", "operand a, dimension M"}));
+  auto half = rig.good;
+  for (Argument& argument : half) argument.shape = {8, 64};
+  EXPECT_EQ(rig.launch(half, {.allow_tiled_launch = false}),
+            (Refusal{"TiledLaunchNotAllowed", "operand a, dimension M"}));
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.stride = std::array<std::uint64_t, Shape::kMaxRank>{256, 4096}; },
+                     {.allow_tiled_launch = false}),
+            (Refusal{"TiledLaunchNotAllowed", "operand b, dimension M"}));
   rig.expect_untouched();
 }
 
@@ -191,7 +264,8 @@ TEST(LaunchCheck, JobsAndDevices) {
       << "a transfer takes no operands";
   Runtime beside(rig.card.attach(2), Rig::options());
   const AllocationIndex foreign = beside.allocator().allocate(kBytes);
-  EXPECT_EQ(rig.with(1, [&](Argument& b) { b.allocation = foreign; }), invalid("operand b"));
+  EXPECT_EQ(rig.with(1, [&](Argument& b) { b.allocation = foreign; }),
+            unusable(InvalidAllocation::Reason::Foreign, "operand b"));
   EXPECT_EQ(refusal_of([&] { beside.default_stream().Launch(rig.plan.jobs()[0], rig.good); }), invalid("job"))
       << "loaded on another device";
   rig.expect_untouched();

@@ -333,8 +333,8 @@ TEST_F(Refused, AHostComputationThatNothingUses) {
 }
 
 TEST_F(Refused, SizesThatTheKernelDoesNotTake) {
-  host().size = 8192;
-  EXPECT_EQ(message(), "JobExecPlan[0] makes 8192 bytes, and a correction tensor has at most 4096");
+  host().size = 32768;
+  EXPECT_EQ(message(), "JobExecPlan[0] makes 32768 bytes, and a correction tensor has at most 16384");
   host().size = 1024;
   transfer().size = 1024;
   EXPECT_EQ(message(), "JobExecPlan[0] and its DataTransfer bring 1024 bytes, and kernel matmul takes at most 512");

@@ -25,12 +25,15 @@ constexpr std::uint64_t kBytes = 4096;
 Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
 
 // Takes `arguments` of kBytes, the last one to write, and does nothing.
-std::shared_ptr<const DeviceProgram> program_of(unsigned arguments, std::uint64_t pool_bytes = 0) {
+std::shared_ptr<const DeviceProgram> program_of(unsigned arguments, std::uint64_t pool_bytes = 0,
+                                                std::uint32_t slices = 0) {
   test::ProgramBuilder builder;
   for (unsigned i = 0; i < arguments; ++i) {
     builder.add_argument(kBytes, i + 1 == arguments ? Access::Write : Access::Read);
   }
   builder.pool_bytes = pool_bytes;
+  builder.slices = slices;
+  builder.scratchpad_bytes = slices != 0 ? wire::kStickBytes : 0;
   return std::make_shared<const DeviceProgram>("nothing", builder.build());
 }
 
@@ -58,9 +61,20 @@ TEST(ProgramJobs, OperandsAreTheProgramItsArgumentsAndItsWorkspace) {
   EXPECT_EQ(job.binary()->image().data(), engine()->image().data()) << "one image in memory of the host";
 }
 
-TEST(ProgramJobs, ThirtyArgumentsAndAWorkspaceFitALaunch) {
-  const Job job(program_of(wire::program::kMaxArguments, 256), engine());
-  EXPECT_EQ(job.binary()->metadata().operands.size(), kMaxOperands);
+TEST(ProgramJobs, TheMostArgumentsAndWhatTheDriverAddsFitALaunch) {
+  const Job job(program_of(wire::program::kMaxArguments, 256, 2), engine());
+  EXPECT_EQ(job.binary()->metadata().operands.size(), wire::program::kMaxLaunchOperands);
+  EXPECT_LE(job.program_correction_metadata().max_bytes, Runtime::kCorrectionSlotBytes) << "no memory of its own";
+}
+
+TEST(ProgramJobs, ScratchpadsAreTheLastOperandAndNobodysOwn) {
+  const Job job(program_of(1, 0, 3), engine());
+  const KernelMetadata& kernel = job.binary()->metadata();
+  ASSERT_EQ(kernel.operands.size(), 3u);
+  EXPECT_EQ(kernel.operands[2].name, "scratchpads");
+  EXPECT_TRUE(kernel.operands[2].writes());
+  EXPECT_FALSE(kernel.operands[2].driver_own) << "what is written there is lost on a later launch";
+  EXPECT_EQ(job.program_form()->geometry[2].bytes, 2 * wire::program::kScratchpadStride + 128);
 }
 
 TEST(ProgramJobs, TheLargestOperationDecidesWhetherAllCoresWork) {

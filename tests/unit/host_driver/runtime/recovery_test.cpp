@@ -349,7 +349,7 @@ class HeldLaunch {
 
 Timeouts impatient() {
   Timeouts timeouts;
-  timeouts.quiesce = test_bounds::kExpires;
+  timeouts.quiesce = test_bounds::kExpires;  // reached: a launch or a reset is held
   return timeouts;
 }
 

@@ -134,7 +134,7 @@ TEST_F(StreamCaptures, MemoryThatIsReleasedMeanwhileIsHeld) {
   a_.Launch(*graph);
   a_.Synchronize(soon());
   graph.reset();
-  EXPECT_THROW(fill(a_, memory, 7), InvalidArgument);
+  EXPECT_THROW(fill(a_, memory, 7), InvalidAllocation);
 }
 
 TEST_F(StreamCaptures, ABarrierHoldsItsLaunchOfTheReplay) {
@@ -168,7 +168,7 @@ TEST_F(StreamCaptures, WhatWaitsOrLaunchesOtherwiseIsRefused) {
   refused("cannot be captured", [&] { runtime_->synchronize(); });
   std::array<std::byte, 128> pageable{};
   EXPECT_THROW(a_.Launch(Job::to_device(pageable.data(), memory, 128), {}), InvalidArgument);
-  EXPECT_THROW(a_.Launch(Job::fill(static_cast<AllocationIndex>(12345), 128, 1), {}), InvalidArgument);
+  EXPECT_THROW(a_.Launch(Job::fill(static_cast<AllocationIndex>(12345), 128, 1), {}), InvalidAllocation);
   EXPECT_THROW(a_.LaunchHost({}), InvalidArgument);
   EXPECT_THROW(a_.Wait(spyre::SharedEvent{}), InvalidArgument);
   const auto graph = a_.EndCapture();

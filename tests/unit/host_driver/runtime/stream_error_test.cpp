@@ -69,6 +69,8 @@ TEST(StreamErrors, OperandsBehindTheRowsOfABlockAreNamed) {
   EXPECT_EQ(launch.operand_at(2 * kBytes + 16), "t1+0x10");
   EXPECT_EQ(launch.operand_at(15 * 2 * kBytes + 16), "t15+0x10");
   EXPECT_EQ(launch.operand_at(39 * kBytes + 8), "8 bytes behind operand t19");
+  const Launched largest(kMaxOperands);
+  EXPECT_EQ(largest.operand_at(123 * 2 * kBytes + 16), "t123+0x10");
 }
 
 TEST(StreamErrors, CoresThatWaitedForTheOneThatFailedAreCounted) {

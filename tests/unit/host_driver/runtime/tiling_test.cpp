@@ -86,7 +86,7 @@ TEST(Tiling, TheEdgeTileHasTheRemainder) {
 }
 
 TEST(Tiling, ShorterTensorsThanTheTileAreOneTile) {
-  const Tiling tiling = Plan{}({{1000, 100}, {100, 7}, {1000, 7}}, false);
+  const Tiling tiling = Plan{}({{1000, 100}, {100, 7}, {1000, 7}});
   EXPECT_EQ(tiling.tiles, 1u);
   EXPECT_EQ(tile_at(tiling, 0).extent[0], 1000);
   EXPECT_EQ(tile_at(tiling, 0).extent[1], 100);
@@ -154,12 +154,55 @@ TEST(Tiling, AKernelThatTakesNoExtentsOrStridesGetsWholeTilesOnly) {
   EXPECT_EQ(fixed.reason({{128, 128}}), Reason::FixedStride);
 }
 
-TEST(Tiling, StrictLaunchNamesOperandAndDimension) {
+struct StrictCase {
+  std::vector<Shape> shapes;
+  const char* field;
+  const char* values;
+};
+
+TEST(Tiling, StrictLaunchTakesTheCompiledShapesOnlyAndNamesOperandDimensionAndBothValues) {
+  const StrictCase cases[] = {
+      {{{4096, 512}, {512, 256}, {4096, 256}}, "operand a, dimension M", "has 4096, the kernel is compiled for 1024"},
+      {{{1000, 512}, {512, 256}, {1000, 256}}, "operand a, dimension M", "has 1000, the kernel is compiled for 1024"},
+      {{{1024, 100}, {100, 256}, {1024, 256}}, "operand a, dimension K", "has 100, the kernel is compiled for 512"},
+      {{{1024, 512}, {512, 7}, {1024, 7}}, "operand b, dimension N", "has 7, the kernel is compiled for 256"},
+      {{{1024, 512}, {512, 300}, {1024, 300}}, "operand b, dimension N", "has 300, the kernel is compiled for 256"},
+      {{{1024, 512}, {512, 256}, {1024, 255}}, "operand c, dimension N", "has 255, the kernel is compiled for 256"},
+  };
+  for (const StrictCase& each : cases) {
+    try {
+      Plan{}(each.shapes, false);
+      ADD_FAILURE() << "accepted: " << each.values;
+    } catch (const TiledLaunchNotAllowed& error) {
+      EXPECT_EQ(error.field(), each.field);
+      EXPECT_NE(error.info().message.find(each.values), std::string::npos) << error.info().message;
+    }
+  }
+}
+
+TEST(Tiling, StrictLaunchRefusesViewsInOtherSteps) {
+  const auto kernel = test::sum_kernel();
+  const CompiledKernel compiled(kernel, {{"M", 16}, {"N", 128}});
+  std::vector<Argument> arguments(3, Argument{.shape = {16, 128}});
+  const auto plan = [&](bool allow) {
+    std::vector<StickGeometry> geometry;
+    for (const Argument& argument : arguments) {
+      geometry.push_back(argument.stride ? StickGeometry::strided(argument.shape, *argument.stride, 64)
+                                         : StickGeometry::of(argument.shape, 64));
+    }
+    return plan_tiling(kernel->metadata(), compiled.operand_shapes(), arguments, geometry, allow);
+  };
+  arguments[1].stride = std::array<std::uint64_t, Shape::kMaxRank>{128, 16 * 128};
+  EXPECT_EQ(plan(false).tiles, 1u) << "where a whole tensor has them";
+  arguments[1].stride = std::array<std::uint64_t, Shape::kMaxRank>{256, 32 * 128};
+  EXPECT_EQ(plan(true).tiles, 1u) << "the kernel takes strides of b";
   try {
-    Plan{}({{4096, 512}, {512, 256}, {4096, 256}}, false);
-    FAIL() << "accepted";
+    plan(false);
+    ADD_FAILURE() << "accepted";
   } catch (const TiledLaunchNotAllowed& error) {
-    EXPECT_EQ(error.field(), "operand a, dimension M");
+    EXPECT_EQ(error.field(), "operand b, dimension M");
+    EXPECT_NE(error.info().message.find("in steps of 256 bytes, the kernel is compiled for 128"), std::string::npos)
+        << error.info().message;
   }
 }
 

@@ -111,7 +111,8 @@ TEST(Binary, EveryRefusalHasAMessageOfItsOwn) {
   };
   EXPECT_EQ(message_of(Bytes(127)), "x.bin: 127 bytes are less than the header of a binary");
   EXPECT_EQ(message_of(Bytes(128)), "x.bin: is no binary of this card: it does not begin with SPYRBIN1");
-  EXPECT_EQ(with(8, std::uint32_t{3}), "x.bin: has format version 3, this driver reads 1");
+  EXPECT_EQ(with(8, std::uint32_t{3}), "x.bin: is a device program, where a kernel is expected");
+  EXPECT_EQ(with(8, std::uint32_t{4}), "x.bin: has format version 4, this driver reads 1");
   EXPECT_EQ(with(16, std::uint64_t{100}),
             "x.bin: says that it has 100 bytes; a binary has whole sticks, up to 8388608");
   EXPECT_EQ(with(16, std::uint64_t{1} << 40),

@@ -131,7 +131,7 @@ TEST_F(DirectoryFiles, APlaceThatCannotBeWrittenIsNamed) {
   const std::string text = "x";
   const NamedBytes file{"sub", std::as_bytes(std::span(text))};
   EXPECT_EQ(message_of([&] { write_files(folder.path(), std::span(&file, 1)); }),
-            "can not write " + path + "/sub: Is a directory");
+            path + "/sub can not be written: Is a directory");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2) << "a part was left";
 }
 

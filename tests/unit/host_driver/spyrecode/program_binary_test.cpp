@@ -35,10 +35,14 @@ std::string message_of(const Bytes& bytes) {
   return "accepted";
 }
 
+Bytes example_with_bundle() {
+  static const Bytes kArchive(384, std::byte{0xCD});
+  return write_program_binary({.program = kProgram, .name = "gather", .archive = kArchive});
+}
+
 // With the checksum that the change needs.
 template <typename T>
-std::string with(std::size_t at, T value) {
-  Bytes bytes = example();
+std::string with(std::size_t at, T value, Bytes bytes = example()) {
   std::memcpy(bytes.data() + at, &value, sizeof value);
   Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -58,6 +62,40 @@ TEST(ProgramBinary, IsReadAsItWasWritten) {
   EXPECT_EQ(binary.name, "softmax");
   EXPECT_EQ(binary.core_mask, 5u);
   EXPECT_EQ(binary.budget_slices, 7u);
+}
+
+TEST(ProgramBinary, BringsABundle) {
+  const Bytes bytes = example_with_bundle();
+  ASSERT_TRUE(is_program_binary(bytes));
+  const ProgramBinary binary = read_program_binary(bytes, "x.bin");
+  EXPECT_TRUE(std::ranges::equal(binary.program, kProgram));
+  EXPECT_EQ(binary.archive.size(), 384u);
+  EXPECT_TRUE(std::ranges::all_of(binary.archive, [](std::byte b) { return b == std::byte{0xCD}; }));
+  EXPECT_TRUE(read_program_binary(example(), "x.bin").archive.empty());
+}
+
+TEST(ProgramBinary, AnArchiveLiesInWholeSticksApartFromTheProgram) {
+  const std::string place =
+      "x.bin: the archive does not lie in at most 16777216 bytes of whole sticks between the header and the end, apart "
+      "from the program";
+  const auto archive = [](std::uint64_t offset, std::uint32_t bytes) {
+    Bytes changed = example_with_bundle();
+    std::memcpy(changed.data() + offsetof(Header, archive_bytes), &bytes, sizeof bytes);
+    return with(offsetof(Header, archive_offset), offset, changed);
+  };
+  EXPECT_EQ(archive(384, 384), "accepted");
+  EXPECT_EQ(archive(512, 256), "accepted");
+  EXPECT_EQ(archive(384, 0), place);
+  EXPECT_EQ(archive(0, 384), place);
+  EXPECT_EQ(archive(128, 128), place);
+  EXPECT_EQ(archive(256, 256), place);
+  EXPECT_EQ(archive(512, 384), place);
+  EXPECT_EQ(archive(400, 128), place);
+  EXPECT_EQ(archive(384, 100), place);
+  EXPECT_EQ(archive(~std::uint64_t{127}, 384), place);
+  EXPECT_EQ(with(offsetof(Header, version), std::uint32_t{2}, example_with_bundle()),
+            "x.bin: the header names an archive, which version 2 has not");
+  EXPECT_THROW((void)read_binary(example_with_bundle(), "x.bin"), InvalidPlan);
 }
 
 TEST(ProgramBinary, ANameHasItsPlace) {
@@ -89,10 +127,11 @@ TEST(ProgramBinary, WhatIsWrongIsSaid) {
   other.back() ^= std::byte{1};
   EXPECT_EQ(message_of(other), "x.bin: has another checksum than it says");
   EXPECT_EQ(with(offsetof(Header, bytes), std::uint64_t{100}),
-            "x.bin: says that it has 100 bytes; a binary has whole sticks, up to 34603008");
+            "x.bin: says that it has 100 bytes; a binary has whole sticks, up to 51380224");
   EXPECT_EQ(with(offsetof(Header, kind), std::uint32_t{2}), "x.bin: has the unknown kind 2");
-  EXPECT_EQ(with(offsetof(Header, reserved), 1), "x.bin: the header has a reserved byte that is not 0");
-  EXPECT_EQ(with(offsetof(Header, reserved1), 1), "x.bin: the header has a reserved byte that is not 0");
+  const std::string none = "x.bin: the header names an archive, which version 2 has not";
+  EXPECT_EQ(with(offsetof(Header, archive_bytes), 128), none);
+  EXPECT_EQ(with(offsetof(Header, archive_offset), 128), none);
   const std::string place = "x.bin: the program does not lie in whole sticks between the header and the end";
   EXPECT_EQ(with(offsetof(Header, program_offset), std::uint64_t{0}), place);
   EXPECT_EQ(with(offsetof(Header, program_offset), ~std::uint64_t{127}), place);

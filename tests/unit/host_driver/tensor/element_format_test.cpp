@@ -74,7 +74,10 @@ TEST(ElementFormat, EveryDl16CodeGoesOutAsTheReferenceSays) {
     EXPECT_EQ(convert<std::uint32_t>(Dl16, Fp32, value), wire::fp32_bits_from_dl16(value));
     EXPECT_EQ(convert<std::uint16_t>(Dl16, Bf16, value), code_of(NumberFormat::Bf16, number)) << code;
     EXPECT_EQ(convert<std::uint8_t>(Dl16, Bool, value), wire::dl16_is_zero(value) ? 0 : 1);
-    EXPECT_EQ(convert<std::int64_t>(Dl16, Int64, value), std::isnan(number) ? 0 : static_cast<std::int64_t>(number));
+    std::int64_t integer = number > 0 ? INT64_MAX : INT64_MIN;  // of infinities
+    if (std::isnan(number)) integer = 0;
+    if (std::isfinite(number)) integer = static_cast<std::int64_t>(number);
+    EXPECT_EQ(convert<std::int64_t>(Dl16, Int64, value), integer);
     const double clamped = std::isnan(number) ? 0 : std::clamp(std::trunc(number), -32768.0, 32767.0);
     EXPECT_EQ(convert<std::int16_t>(Dl16, Int16, value), static_cast<std::int16_t>(clamped));
   }
@@ -141,12 +144,18 @@ TEST(ElementFormat, FloatsBecomeIntegersTowardZeroAndSaturate) {
   EXPECT_EQ(convert<std::int8_t>(Fp32, Int8, 1e9f), 127);
   EXPECT_EQ(convert<std::int8_t>(Fp32, Int8, -kInfinity), -128);
   EXPECT_EQ(convert<std::int8_t>(Fp32, Int8, kNan), 0);
-  EXPECT_EQ(convert<std::int64_t>(Dl16, Int64, dl16(-8573157376.0)), -8573157376);
+  EXPECT_EQ(convert<std::int64_t>(Dl16, Int64, dl16(-8564768768.0)), -8564768768);
   EXPECT_EQ(convert<std::int16_t>(Dl16, Int16, dl16(1e6)), 32767);
 }
 
-TEST(ElementFormat, NarrowerIntegersKeepTheLowBits) {
-  EXPECT_EQ(convert<std::int32_t>(Int64, Int32, std::int64_t{0x1'8000'0001}), std::int32_t(0x8000'0001));
+TEST(ElementFormat, Int64SaturatesInInt32) {
+  EXPECT_EQ(convert<std::int32_t>(Int64, Int32, std::int64_t{0x1'0000'0001}), INT32_MAX);
+  EXPECT_EQ(convert<std::int32_t>(Int64, Int32, std::int64_t{-0x1'0000'0001}), INT32_MIN);
+  EXPECT_EQ(convert<std::int32_t>(Int64, Int32, std::int64_t{INT32_MAX}), INT32_MAX);
+  EXPECT_EQ(convert<std::int32_t>(Int64, Int32, std::int64_t{INT32_MIN}), INT32_MIN);
+}
+
+TEST(ElementFormat, OtherNarrowerIntegersKeepTheLowBits) {
   EXPECT_EQ(convert<std::uint32_t>(Int64, Uint32, std::int64_t{-1}), 0xffff'ffffu);
   EXPECT_EQ(convert<std::uint8_t>(Uint32, Uint8, std::uint32_t{0x1ff}), 0xff);
 }
@@ -170,6 +179,8 @@ TEST(ElementFormat, BoolIsOneForAnythingButZero) {
   EXPECT_EQ(convert<std::uint16_t>(Bool, Dl16, std::uint8_t{255}), dl16(1));
   EXPECT_EQ(convert<std::uint8_t>(Dl16, Bool, std::uint16_t{0x8000}), 0);
   EXPECT_EQ(convert<std::uint8_t>(Dl16, Bool, std::uint16_t{0x7fff}), 1);
+  EXPECT_EQ(convert<std::uint8_t>(Dl16, Bool, std::uint16_t{0x7ffe}), 1);
+  EXPECT_EQ(convert<std::uint8_t>(Dl16, Bool, std::uint16_t{0x0001}), 1);
 }
 
 // ---- less than a byte -----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ std::vector<Dl16> random_codes(std::mt19937_64& random, std::size_t count, int l
   for (Dl16& code : codes) {
     const auto exponent = low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
     code = static_cast<Dl16>((random() & 0x8000) | static_cast<std::uint64_t>(exponent << 9) | (random() & 0x1FF));
-    if (wire::dl16_is_nan(code) || random() % 50 == 0) code = static_cast<Dl16>(code & 0x8000);
+    if (!wire::dl16_is_finite(code) || random() % 50 == 0) code = static_cast<Dl16>(code & 0x8000);
   }
   return codes;
 }
@@ -98,7 +98,7 @@ TEST(WideSum, RoundsOnceToFp64) {
   WideSum far;
   far.add_product(wire::kDl16Max, wire::kDl16Max);
   far.add_product(static_cast<Dl16>(tiny | 0x8000), tiny);
-  EXPECT_EQ(far.to<double>(), 8573157376.0 * 8573157376.0);
+  EXPECT_EQ(far.to<double>(), 8564768768.0 * 8564768768.0);
   far.add_product(static_cast<Dl16>(wire::kDl16Max | 0x8000), wire::kDl16Max);
   EXPECT_EQ(far.to<double>(), -std::ldexp(513.0 * 513.0, -80));
 }
@@ -106,7 +106,7 @@ TEST(WideSum, RoundsOnceToFp64) {
 TEST(WideSum, ReachesBothEndsOfItsRange) {
   WideSum largest;
   for (int i = 0; i < 64; ++i) largest.add_product(wire::kDl16Max, wire::kDl16Max);
-  EXPECT_EQ(largest.to_fp32(), static_cast<float>(64 * 8573157376.0 * 8573157376.0));
+  EXPECT_EQ(largest.to_fp32(), static_cast<float>(64 * 8564768768.0 * 8564768768.0));
   WideSum smallest;
   smallest.add_product(wire::kDl16MinPositive, wire::kDl16MinPositive);
   EXPECT_EQ(smallest.to_fp32(), static_cast<float>(std::ldexp(513.0 * 513.0, -80)));
@@ -184,7 +184,7 @@ TEST(GoldenMatmul, UnderflowKeepsTheSign) {
   EXPECT_EQ(dot({wire::kDl16MinPositive}, {dl16(0.25)}), 0x0000);
 }
 
-TEST(GoldenMatmul, OverflowBecomesTheNanCodeWithTheSign) {
+TEST(GoldenMatmul, OverflowBecomesInfinityWithTheSign) {
   EXPECT_EQ(dot({wire::kDl16Max}, {dl16(2)}), 0x7FFF);
   EXPECT_EQ(dot({wire::kDl16Max}, {dl16(-2)}), 0xFFFF);
   EXPECT_EQ(dot({wire::kDl16Max}, {dl16(1)}), wire::kDl16Max);
@@ -196,7 +196,7 @@ TEST(GoldenMatmul, FinalRoundingBreaksTiesAwayFromZero) {
 }
 
 TEST(GoldenMatmul, NanPoisonsItsRowAndColumnOnly) {
-  for (const Dl16 nan : {Dl16{0x7FFF}, Dl16{0xFFFF}}) {
+  for (const Dl16 nan : {Dl16{0x7FFE}, Dl16{0xFFFE}, Dl16{0x7FFF}, Dl16{0xFFFF}}) {
     std::vector<Dl16> a(3 * 70, dl16(1));
     std::vector<Dl16> b(70 * 4, dl16(0));
     a[1 * 70 + 66] = nan;
@@ -204,7 +204,7 @@ TEST(GoldenMatmul, NanPoisonsItsRowAndColumnOnly) {
     const auto c = product(a, b, 3, 4, 70);
     for (std::size_t row = 0; row < 3; ++row) {
       for (std::size_t column = 0; column < 4; ++column) {
-        EXPECT_EQ(c[row * 4 + column], row == 1 || column == 2 ? 0x7FFF : 0x0000);
+        EXPECT_EQ(c[row * 4 + column], row == 1 || column == 2 ? 0x7FFE : 0x0000);
       }
     }
   }
@@ -223,8 +223,13 @@ TEST(GoldenAdd, KnownSums) {
                                0xFFFF,  wire::kDl16MinPositive};
   std::vector<Dl16> c(a.size());
   add_dl16(a, b, c);
-  const std::vector<Dl16> expected = {dl16(3), 0x3E01, 0x8000, 0x0000, 0x0000, 0x7FFF, 0x7FFF, 0x7FFF, dl16(1)};
+  const std::vector<Dl16> expected = {dl16(3), 0x3E01, 0x8000, 0x0000, 0x0000, 0x7FFF, 0x7FFF, 0xFFFF, dl16(1)};
   EXPECT_EQ(c, expected);
+  const std::vector<Dl16> no_numbers = {0x7FFE, 0xFFFE, 0x7FFF, 0xFFFF, 0x7FFE};
+  const std::vector<Dl16> others = {dl16(1), 0x7FFF, 0xFFFF, 0xFFFF, 0x7FFE};
+  std::vector<Dl16> sums(others.size());
+  add_dl16(no_numbers, others, sums);
+  EXPECT_EQ(sums, (std::vector<Dl16>{0x7FFE, 0x7FFE, 0x7FFE, 0xFFFF, 0x7FFE}));
 }
 
 TEST(GoldenAdd, CommutesAndNegates) {

@@ -31,6 +31,8 @@ TEST(NumberFormat, Dl16HasThePublishedCodes) {
   EXPECT_EQ(code_of(Dl16, 0x1p32), 0x7E00u);
   EXPECT_EQ(code_of(Dl16, -0.0), 0x8000u);
   EXPECT_EQ(code_of(Dl16, kInfinity), 0x7FFFu);
+  EXPECT_EQ(code_of(Dl16, -kInfinity), 0xFFFFu);
+  EXPECT_EQ(code_of(Dl16, kNan), 0x7FFEu);
 }
 
 TEST(NumberFormat, EveryCodeOfEveryFormatSurvivesARoundTrip) {
@@ -73,14 +75,17 @@ TEST(NumberFormat, Fp32AgreesWithTheProcessor) {
   }
 }
 
-TEST(NumberFormat, TooLargeIsInfinityOrNaN) {
+TEST(NumberFormat, TooLargeIsInfinityOrTheLargestNumber) {
   EXPECT_EQ(code_of(Fp16, 65519.99), 0x7BFFu);
   EXPECT_EQ(code_of(Fp16, 65520), 0x7C00u);
   EXPECT_EQ(code_of(Fp16, -1e9), 0xFC00u);
   EXPECT_EQ(code_of(Fp8E4m3, 448), 0x7Eu);
   EXPECT_EQ(code_of(Fp8E4m3, 463.9), 0x7Eu);
-  EXPECT_EQ(code_of(Fp8E4m3, 480), 0x7Fu);
-  EXPECT_EQ(code_of(Fp8E4m3, -kInfinity), 0xFFu);
+  EXPECT_EQ(code_of(Fp8E4m3, 465), 0x7Eu);
+  EXPECT_EQ(code_of(Fp8E4m3, 480), 0x7Eu);
+  EXPECT_EQ(code_of(Fp8E4m3, 1e300), 0x7Eu);
+  EXPECT_EQ(code_of(Fp8E4m3, -kInfinity), 0xFEu);
+  EXPECT_EQ(code_of(Fp8E4m3, kNan), 0x7Fu);
   EXPECT_EQ(code_of(Fp8E5m2, 61440), 0x7Cu);
   EXPECT_EQ(code_of(Bf16, kInfinity), 0x7F80u);
   EXPECT_EQ(code_of(Fp8E5m2, kNan), 0x7Fu);

@@ -230,7 +230,8 @@ void expect_converted(DataType type, const std::vector<Host>& values, const std:
 
 TEST(Stickify, EveryHostTypeHasAWayThereAndBack) {
   expect_converted<std::uint8_t, std::uint16_t>(DataType::Bool, {0, 1, 7}, {0, 0x3E00, 0x3E00}, {0, 1, 1});
-  expect_converted<std::int64_t, std::int32_t>(DataType::Int64, {-1, 5, 0x1'0000'0002}, {-1, 5, 2}, {-1, 5, 2});
+  expect_converted<std::int64_t, std::int32_t>(DataType::Int64, {-1, 5, 0x1'0000'0002}, {-1, 5, INT32_MAX},
+                                               {-1, 5, INT32_MAX});
   expect_converted<std::int32_t, std::int32_t>(DataType::Int32, {-1, 5}, {-1, 5}, {-1, 5});
   expect_converted<std::int16_t, std::int16_t>(DataType::Int16, {-1, 5}, {-1, 5}, {-1, 5});
   expect_converted<std::int8_t, std::int8_t>(DataType::Int8, {-1, 5}, {-1, 5}, {-1, 5});

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that hold waits, grants, calls and captures are killed at random moments, beside an observer that must not
+// notice: its tensor stays, its work ends OK, and the card is in the same boot at the end.
+//
+// SPYRE_KILLS: how many are killed (default 100; the whole proof is 1000).
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "host_driver/discovery/attached_source.hpp"
+#include "host_driver/runtime/event.hpp"
+#include "host_driver/runtime/runtime.hpp"
+#include "tests/device/cards/cards_support.hpp"
+#include "tests/device/cards/event_text.hpp"
+
+namespace svp {
+namespace {
+
+constexpr unsigned kVirtual = 3;
+
+unsigned kills_wanted() {
+  const char* const text = std::getenv("SPYRE_KILLS");
+  return text == nullptr ? 100 : static_cast<unsigned>(std::strtoul(text, nullptr, 0));
+}
+
+class KilledWaiters : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 64 * wire::kKiB;
+
+  KilledWaiters() {
+    auto attached = value_or_throw(attach(card_.folder(), FunctionChoice::physical()));
+    device_ = attached.device.get();
+    auto source = source_of(attached, card_.folder(), {});
+    observer_.emplace(std::move(attached.device), RuntimeOptions{}, std::move(source));
+    memory_ = observer_->allocator().allocate(kBytes);
+    epoch_ = boot_epoch();
+  }
+
+  std::uint64_t boot_epoch() const {
+    return reinterpret_cast<const wire::WindowHeader*>(test::window_of(*device_))->boot_epoch;
+  }
+  // Every word is written, read back on another stream behind an event, and compared.
+  void observer_works(std::uint64_t pattern) {
+    FlexStream& stream = observer_->default_stream();
+    FlexStream& reader = observer_->next_stream(StreamPriority::Low);
+    stream.Launch(Job::fill(memory_, kBytes, pattern), {});
+    reader.Wait(stream.Record());
+    std::vector<std::uint64_t> words(kBytes / 8);
+    reader.Launch(Job::from_device(words.data(), memory_, kBytes), {});
+    reader.Synchronize();
+    for (const std::uint64_t word : words) ASSERT_EQ(word, pattern);
+    ASSERT_EQ(boot_epoch(), epoch_) << "the card restarted";
+  }
+
+  test::ServedCard card_{kVirtual};
+  Device* device_ = nullptr;
+  std::optional<Runtime> observer_;
+  AllocationIndex memory_;
+  std::uint64_t epoch_ = 0;
+  std::mt19937 random_{std::random_device{}()};
+};
+
+TEST_F(KilledWaiters, AnObserverNeverNotices) {
+  // An event that is never signalled while the others live: their granted waits stand when they are killed.
+  FlexStream& held = observer_->next_stream(StreamPriority::High);
+  std::atomic<bool> release{false};
+  held.LaunchHost([&] { release.wait(false); });  // bounded: by the end of this test, which releases it
+  const std::string event = test::text_of(held.Record()->share());
+
+  std::array<std::optional<test::Tenant>, kVirtual> tenants;
+  const unsigned wanted = kills_wanted();
+  unsigned killed = 0, at_work = 0;
+  while (killed < wanted && !HasFatalFailure()) {
+    const unsigned n = random_() % kVirtual;
+    auto& tenant = tenants[n];
+    if (!tenant) {
+      tenant.emplace(card_.folder(), "VF" + std::to_string(n + 1), "wait-loop:" + event);
+      ASSERT_TRUE(tenant->attached.starts_with("attached")) << tenant->attached;
+      continue;
+    }
+    // Most of them while they work, the others at any moment of their beginning.
+    if (random_() % 4 != 0) at_work += tenant->wait_for("working") == "working" ? 1 : 0;
+    observer_works(killed + 1);
+    tenant->kill();
+    tenant.reset();
+    ++killed;
+    observer_works(~std::uint64_t{killed});
+  }
+  for (auto& tenant : tenants) tenant.reset();
+  release = true;
+  release.notify_all();
+  observer_works(7);
+  fmt::print("  {} killed, {} of them at work, 0 noticed\n", killed, at_work);
+  EXPECT_EQ(killed, wanted);
+  EXPECT_GE(at_work, wanted / 4) << "they have to be killed while they wait";
+}
+
+}  // namespace
+}  // namespace svp

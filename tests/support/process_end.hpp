@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a test ends a process of its own. A signal that could not be sent, or a process that does not end of it, ends the
+// test program with a message: whoever waits for that process would wait for ever.
+#pragma once
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+namespace svp::test {
+
+/// A process that has ended and been collected counts as signalled.
+inline void send_signal(pid_t pid, int number) {
+  if (::kill(pid, number) == 0 || errno == ESRCH) return;
+  std::perror("a process of the test cannot be signalled");
+  std::abort();
+}
+
+/// A child of this process. Returns what waitpid() says of it; 0 when somebody else has collected it.
+inline int kill_and_collect(pid_t child, std::chrono::milliseconds bound) {
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+  send_signal(child, SIGKILL);
+  pollfd event{descriptor, POLLIN, 0};
+  int status = 0;
+  if (descriptor < 0 || ::poll(&event, 1, static_cast<int>(bound.count())) != 1 ||
+      ::waitpid(child, &status, WNOHANG) == 0) {
+    std::fprintf(stderr, "process %d did not end of SIGKILL\n", static_cast<int>(child));
+    std::abort();
+  }
+  ::close(descriptor);
+  return status;
+}
+
+}  // namespace svp::test

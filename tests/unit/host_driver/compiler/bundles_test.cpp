@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bundles compiled and executed on the golden model, against the reference interpreter: every byte of every argument,
+// those that nothing may write among them. The vectors of torch-spyre, and random bundles.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "host_driver/compiler/compile.hpp"
+#include "host_driver/program/golden/golden.hpp"
+#include "tests/support/bundle_arguments.hpp"
+#include "tests/support/bundle_reference.hpp"
+#include "tests/support/random_bundles.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace svp::compiler;
+
+constexpr std::uint64_t kMostPoints = 300'000;  // of what the reference computes
+constexpr std::uint64_t kRandomBundles = 200;
+
+// Points of all iteration spaces; loops are not counted.
+std::uint64_t points_of(const Bundle& bundle) {
+  std::uint64_t sum = 0;
+  for (const Sdsc& sdsc : bundle.sdsc) {
+    std::uint64_t points = 1;
+    for (const Dimension& dimension : sdsc.dimensions) points *= dimension.extent;
+    sum += points;
+  }
+  return sum;
+}
+
+void expect_reference(const Bundle& bundle, const svp::DeviceProgram& program, test::Numbers numbers) {
+  const auto before = test::arguments_of(bundle, program, 1, numbers);
+  const auto expected = test::run_reference(bundle, before);
+  auto got = before;
+  std::vector<std::span<std::byte>> memory(got.begin(), got.end());
+  svp::program::golden::run(program.bytes(), memory);
+  EXPECT_EQ(test::first_difference(expected, got), "") << (numbers == test::Numbers::All ? "with infinities" : "");
+}
+void expect_reference(const Bundle& bundle, const svp::DeviceProgram& program) {
+  for (const auto numbers : {test::Numbers::Finite, test::Numbers::All}) expect_reference(bundle, program, numbers);
+}
+
+TEST(Bundles, TheVectorsOfTorchSpyreAreWhatTheReferenceSays) {
+  std::size_t compiled = 0, compared = 0;
+  for (const auto& entry : fs::directory_iterator(SPYRE_SDSC_VECTORS)) {
+    const std::string name = entry.path().filename();
+    SCOPED_TRACE(name);
+    if (name == "symdim") {
+      EXPECT_THROW((void)read_bundle(entry.path()), InvalidPlan);
+      continue;
+    }
+    const Bundle bundle = read_bundle(entry.path());
+    const svp::DeviceProgram program = compile(bundle);
+    ++compiled;
+    if (points_of(bundle) > kMostPoints) continue;
+    expect_reference(bundle, program);
+    ++compared;
+  }
+  EXPECT_EQ(compiled, 109u);
+  EXPECT_EQ(compared, 86u);
+}
+
+TEST(Bundles, RandomOnesAreWhatTheReferenceSays) {
+  for (std::uint64_t seed = 0; seed < kRandomBundles; ++seed) {
+    SCOPED_TRACE(seed);
+    const test::BundleBuilder builder = test::random_bundle(seed);
+    const Bundle bundle = read_bundle([&](const std::string& name) { return builder.read(name); });
+    expect_reference(bundle, compile(bundle), seed % 2 == 0 ? test::Numbers::All : test::Numbers::Finite);
+  }
+}
+
+// What the first one leaves in the scratchpads the second one reads there.
+TEST(Bundles, PairsThatShareTheScratchpadsAreWhatTheReferenceSays) {
+  for (std::uint64_t seed = 0; seed < kRandomBundles / 2; ++seed) {
+    SCOPED_TRACE(seed);
+    const test::BundlePair pair = test::random_pair(seed);
+    test::ReferenceScratchpads reference;
+    svp::program::golden::Scratchpads golden;
+    for (const test::BundleBuilder* builder : {&pair.first, &pair.second}) {
+      const Bundle bundle = read_bundle([&](const std::string& name) { return builder->read(name); });
+      const svp::DeviceProgram program = compile(bundle);
+      const auto before = test::arguments_of(bundle, program, seed);
+      auto got = before;
+      const std::vector<std::span<std::byte>> memory(got.begin(), got.end());
+      svp::program::golden::run(program.bytes(), memory, svp::program::golden::Order::Ascending, &golden);
+      EXPECT_EQ(test::first_difference(test::run_reference(bundle, before, reference), got), "");
+    }
+  }
+}
+
+}  // namespace
