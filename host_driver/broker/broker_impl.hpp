@@ -25,6 +25,7 @@
 #include "host_driver/broker/broker.hpp"
 #include "host_driver/broker/broker_states.hpp"
 #include "host_driver/broker/card_session.hpp"
+#include "host_driver/broker/leaving_window.hpp"
 #include "host_driver/broker/renewal_schedule.hpp"
 #include "host_driver/broker/tasks.hpp"
 #include "host_driver/device/timeline_sharing.hpp"
@@ -82,9 +83,9 @@ struct Broker::Impl {
 
   // Windows that are plugged and were never bound, and those that are on their way in or out. One task at a time works
   // on it (RenewalWork), and reports what it has done.
-  struct LeavingWindow {
+  struct Leaving {
     qemu::PluggedWindow window{};
-    unsigned looks = 0;
+    LeavingWindow stay;
   };
   struct OldPeer {
     unsigned slot = 0;
@@ -93,7 +94,7 @@ struct Broker::Impl {
   struct Renewal {
     std::vector<unsigned> empty_ports;
     std::vector<qemu::PluggedWindow> ready;  // the oldest first
-    std::vector<LeavingWindow> leaving;
+    std::vector<Leaving> leaving;
     std::vector<OldPeer> old_peers;
     bool working = false;
     unsigned in_vain = 0;        // tasks in a row of which something failed
@@ -105,7 +106,7 @@ struct Broker::Impl {
     // What is to be done, and, when it is not done, what is left of it.
     std::vector<OldPeer> disconnect;
     std::vector<wire::Target> connect;
-    std::vector<LeavingWindow> leaving;
+    std::vector<Leaving> leaving;
     std::vector<unsigned> plug;
     // What was done.
     std::vector<std::pair<wire::Target, qemu::DoorbellPeer>> connected;
@@ -196,6 +197,7 @@ struct Broker::Impl {
   void begin_renewal();  // of a card that has just booted
   // Starts what is due: plugs up to the number that is kept, gives each function its next peer, binds who waits.
   void renew();
+  void look_again();
   void renew_later(std::chrono::milliseconds after);
   void renew_at(Clock::time_point when);
   static bool waits_for_window(const Function& function) { return function.phase.get() == FunctionPhase::Unbound; }

@@ -27,8 +27,7 @@ void Broker::Impl::renew() {
   if (const auto when = renewal.schedule.put_off(Clock::now(), somebody_waits_for_renewal())) return renew_at(*when);
   const auto work = std::make_shared<RenewalWork>(due_work());
   if (work->disconnect.empty() && work->connect.empty() && work->leaving.empty() && work->plug.empty()) {
-    if (!renewal.leaving.empty()) renew_later(kUnplugLook);
-    return;
+    return look_again();
   }
   renewal.working = true;
   const bool begun = tasks->run([this, work, of = lifetime, card = session]() mutable -> EventLoop::Closure {
@@ -46,6 +45,14 @@ bool Broker::Impl::somebody_waits_for_renewal() const {
   if (renewal.ready.empty()) return true;
   return std::ranges::any_of(functions,
                              [](const Function& each) { return waits_for_window(each) && !each.peers_used_up; });
+}
+
+// At what is leaving.
+void Broker::Impl::look_again() {
+  if (renewal.leaving.empty()) return;
+  const bool soon = std::ranges::any_of(
+      renewal.leaving, [](const Leaving& each) { return each.stay.next() == LeavingWindow::Next::LookSoon; });
+  renew_later(soon ? kUnplugLook : kRenewAgain);
 }
 
 void Broker::Impl::renew_later(std::chrono::milliseconds after) { renew_at(Clock::now() + after); }
@@ -111,15 +118,15 @@ void Broker::Impl::do_work(const CardSession& card, RenewalWork& work) {
     }
     return {};
   });
-  std::erase_if(work.leaving, [&](LeavingWindow& window) {
-    const auto& file = window.window;
-    if (window.looks == 0) {
+  std::erase_if(work.leaving, [&](Leaving& each) {
+    const auto& file = each.window;
+    if (!each.stay.looked_at()) {
       auto emptied = CardSession::empty_window(card.fixed_slots() + file.port, file.memory.get(), file.bytes);
       if (!emptied) work.errors.push_back(std::move(emptied.error()));
     }
     const auto gone = card.window_gone(file.serial);
     if (!gone) work.errors.push_back(gone.error());
-    ++window.looks;
+    each.stay.look();
     if (gone && *gone) work.emptied.push_back(file.port);
     return gone && *gone;
   });
@@ -140,12 +147,11 @@ void Broker::Impl::renewed(CardLifetime of, RenewalWork& done) {
   append(renewal.empty_ports, done.plug);
   append(renewal.empty_ports, done.emptied);
   append(renewal.ready, done.plugged);
-  for (auto& window : done.leaving) {
-    // Its function was never bound to it: a restart of the card came first. Should it have been, the card refuses it.
-    if (window.looks >= kUnplugLooks) {
-      renewal.ready.push_back(std::move(window.window));
+  for (auto& each : done.leaving) {
+    if (each.stay.next() == LeavingWindow::Next::TakeBack) {
+      renewal.ready.push_back(std::move(each.window));
     } else {
-      renewal.leaving.push_back(std::move(window));
+      renewal.leaving.push_back(std::move(each));
     }
   }
   for (auto& [target, peer] : done.connected) function(target).next_peer = std::move(peer);
@@ -185,7 +191,7 @@ void Broker::Impl::return_lease(Function& next, const std::shared_ptr<Lease>& le
 
 void Broker::Impl::drop_lease(Lease& lease) {
   renewal.old_peers.push_back({lease.peer.slot, lease.peer.id});
-  renewal.leaving.push_back({std::move(lease.window)});
+  renewal.leaving.push_back({std::move(lease.window), LeavingWindow(lease.bound)});
 }
 
 void Broker::Impl::bind_waiting() {
@@ -220,11 +226,19 @@ void Broker::Impl::bound(Function& next, const std::shared_ptr<Lease>& lease, co
   const wire::Target target = next.binding.target;
   next.window = lease;
   if (result) {
+    lease->bound = true;
     next.binding = *result;
     set_phase(next, FunctionPhase::Free);
     describe_owners(line + "free again, with slot " + std::to_string(next.binding.slot));
   } else if (unanswered(result.error()) && retire_later(target, epoch)) {
     return;  // whether it was bound, only the card knows: it is retired again
+  } else if (result.error().status == wire::Status::SlotUsed) {
+    // The window was taken back and had been bound: it is the window's defect, and the function waits for another one.
+    record(result.error());
+    lease->bound = true;
+    next.window = NoWindow{};
+    drop_lease(*lease);
+    set_phase(next, FunctionPhase::Unbound);
   } else {
     // The window stays where it is: whether the card unplugs it is not known, and its port is not used again.
     renewal.old_peers.push_back({lease->peer.slot, lease->peer.id});

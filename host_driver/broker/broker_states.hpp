@@ -76,7 +76,7 @@ inline constexpr std::array kFunctionPhaseEdges{
     state_edge(FunctionPhase::Unbound, FunctionPhase::NoSlot, "no window or peer will come"),
     state_edge(FunctionPhase::Unbound, FunctionPhase::Stuck, "card ended"),
     state_edge(FunctionPhase::Binding, FunctionPhase::Free, "bound"),
-    state_edge(FunctionPhase::Binding, FunctionPhase::Unbound, "no thread for it"),
+    state_edge(FunctionPhase::Binding, FunctionPhase::Unbound, "no thread for it, or its window was used"),
     state_edge(FunctionPhase::Binding, FunctionPhase::Retiring, "again, after a restart"),
     state_edge(FunctionPhase::Binding, FunctionPhase::Stuck, "card refused, or ended"),
     state_edge(FunctionPhase::NoSlot, FunctionPhase::Stuck, "card ended"),

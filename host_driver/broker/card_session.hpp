@@ -40,6 +40,7 @@ struct Binding {
 struct Lease {
   qemu::PluggedWindow window{};
   qemu::DoorbellPeer peer{};
+  bool bound = false;  // the card has said that the window is, or was
 };
 
 class CardSession {

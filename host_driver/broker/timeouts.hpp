@@ -13,7 +13,7 @@ inline constexpr std::chrono::milliseconds kWriteAfter{5};
 
 // An unplugged window is let go of by a thread of the emulator that collects about every 10 ms: looked at this often …
 inline constexpr std::chrono::milliseconds kUnplugLook{2};
-// … and after so many looks (4 s) it is taken for one that is still plugged.
+// … and after so many looks (4 s) for one that the card never bound, unless the card has said that it did.
 inline constexpr unsigned kUnplugLooks = 2'000;
 // Bring-up of a function takes 0.3 ms on a card that has time; so long nothing is plugged that can wait …
 inline constexpr std::chrono::milliseconds kBringUpTakes{2};
