@@ -64,6 +64,11 @@ void Context::close() noexcept {
     svp::keep_for_ever(std::move(device_.owner));
   }
   completions_->stop();
+  closed_.set_value();
+}
+
+void Context::wait_until_closed() noexcept {
+  if (process_.is_this()) closing_.wait_for(kCloseEnd);
 }
 
 svp::FlexStream& Context::stream(unsigned id) {

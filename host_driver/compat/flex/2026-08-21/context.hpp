@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <flex/flex.hpp>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -138,8 +139,10 @@ class Context : public std::enable_shared_from_this<Context> {
   bool any_stream_failed();
   bool failed(unsigned stream);
 
-  // Ends what is under way and lets go of the device. Again: does nothing.
+  // Ends what is under way and lets go of the device. Again: does nothing, also while the first one is under way.
   void close() noexcept;
+  // After close(), by whichever thread: waits until the device has been let go of, for kCloseEnd at most.
+  void wait_until_closed() noexcept;
 
  private:
   static constexpr unsigned kStreams = 73;  // ids of svp::Runtime::stream()
@@ -154,6 +157,8 @@ class Context : public std::enable_shared_from_this<Context> {
   const svp::OwnerProcess process_;
   OpenedDevice device_;
   CallGate gate_;
+  std::promise<void> closed_;
+  const std::shared_future<void> closing_ = closed_.get_future().share();
   const std::shared_ptr<MemoryMap> memory_ = std::make_shared<MemoryMap>();
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   HostWrites host_writes_;

@@ -54,6 +54,11 @@ Status open_runtime(std::shared_ptr<RuntimeContext>& runtime, int device) {
     runtime = std::move(running);
     return {runtime->getAllocator() != nullptr ? now.context.lock()->name() : std::string()};
   }
+  // The last pointer to a runtime has gone, and the thread that dropped it may still be ending it.
+  if (const auto ending = now.context.lock()) {
+    ending->close();
+    ending->wait_until_closed();
+  }
   const auto context = Context::open(device);
   runtime = std::make_shared<RuntimeContext>(context);
   now.runtime = runtime;

@@ -14,4 +14,7 @@ inline constexpr std::chrono::seconds kCallsEnd{2};
 // Likewise for a callback of the program that is running. It may wait for a lock that the ending thread holds.
 inline constexpr std::chrono::milliseconds kCallbackEnd{500};
 
+// Who opens the device again while another thread ends its last runtime: both waits above, and the end of the device.
+inline constexpr std::chrono::seconds kCloseEnd{10};
+
 }  // namespace flex::detail
