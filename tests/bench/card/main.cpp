@@ -25,14 +25,19 @@ struct Measurement {
 
 // Those that boot cards of their own come last, so that the shared card is booted once.
 constexpr Measurement kMeasurements[] = {
-    {"P1", measure_launch_cost},      {"P2", measure_round_trips},     {"P3", measure_empty_kernel},
-    {"P4", measure_throughput},       {"P5", measure_transfers},       {"P5", measure_strided},
-    {"P5", measure_staged},           {"P6", measure_layout},          {"P7", measure_matmul},
-    {"P8", measure_operations},       {"P9", measure_cold_start},      {"P10", measure_stream_reset},
-    {"P10", measure_function_reset},  {"P10", measure_scrub},          {"P11", measure_allocator},
-    {"P13", measure_overlap},         {"P14", measure_flex_transfers}, {"P14", measure_flex_launches},
-    {"P14", measure_flex_start},      {"P12", measure_many},           {"N1", measure_idle_neighbours},
-    {"N1", measure_noisy_neighbours}, {"N2", measure_attach},          {"N3", measure_owners},
+    {"P1", measure_launch_cost},      {"P2", measure_round_trips},
+    {"P3", measure_empty_kernel},     {"P4", measure_throughput},
+    {"P5", measure_transfers},        {"P5", measure_strided},
+    {"P5", measure_staged},           {"P6", measure_layout},
+    {"P7", measure_matmul},           {"P8", measure_operations},
+    {"P9", measure_cold_start},       {"P10", measure_stream_reset},
+    {"P10", measure_function_reset},  {"P10", measure_scrub},
+    {"P11", measure_allocator},       {"P13", measure_overlap},
+    {"P14", measure_flex_transfers},  {"P14", measure_flex_launches},
+    {"P15", measure_flex_operations}, {"P16", measure_compile_time},
+    {"P14", measure_flex_start},      {"P12", measure_many},
+    {"N1", measure_idle_neighbours},  {"N1", measure_noisy_neighbours},
+    {"N2", measure_attach},           {"N3", measure_owners},
 };
 
 std::string known_ids() {

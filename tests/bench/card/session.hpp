@@ -50,23 +50,25 @@ class Session {
 };
 
 // The measurements; each adds its rows to the session's report.
-void measure_launch_cost(Session& session);     // P1
-void measure_round_trips(Session& session);     // P2
-void measure_empty_kernel(Session& session);    // P3
-void measure_throughput(Session& session);      // P4
-void measure_transfers(Session& session);       // P5
-void measure_strided(Session& session);         // P5, strided DMA
-void measure_staged(Session& session);          // P5, staged and registered memory
-void measure_layout(Session& session);          // P6
-void measure_matmul(Session& session);          // P7
-void measure_operations(Session& session);      // P8
-void measure_cold_start(Session& session);      // P9
-void measure_stream_reset(Session& session);    // P10
-void measure_allocator(Session& session);       // P11
-void measure_overlap(Session& session);         // P13
-void measure_flex_transfers(Session& session);  // P14
-void measure_flex_launches(Session& session);   // P14
-void measure_flex_start(Session& session);      // P14, on a card of its own
+void measure_launch_cost(Session& session);      // P1
+void measure_round_trips(Session& session);      // P2
+void measure_empty_kernel(Session& session);     // P3
+void measure_throughput(Session& session);       // P4
+void measure_transfers(Session& session);        // P5
+void measure_strided(Session& session);          // P5, strided DMA
+void measure_staged(Session& session);           // P5, staged and registered memory
+void measure_layout(Session& session);           // P6
+void measure_matmul(Session& session);           // P7
+void measure_operations(Session& session);       // P8
+void measure_cold_start(Session& session);       // P9
+void measure_stream_reset(Session& session);     // P10
+void measure_allocator(Session& session);        // P11
+void measure_overlap(Session& session);          // P13
+void measure_flex_transfers(Session& session);   // P14
+void measure_flex_launches(Session& session);    // P14
+void measure_flex_operations(Session& session);  // P15
+void measure_compile_time(Session& session);     // P16, without a card
+void measure_flex_start(Session& session);       // P14, on a card of its own
 // On cards of their own, with eight virtual functions.
 void measure_function_reset(Session& session);    // P10
 void measure_scrub(Session& session);             // P10
