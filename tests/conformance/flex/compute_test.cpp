@@ -200,6 +200,31 @@ TEST_F(FlexCompute, AProgramIsWhatWasSentLast) {
   EXPECT_EQ(content(part_of(program, 0, 4096)), bytes);
 }
 
+// Nobody waits for a correction tensor's transfer: it stays on the host, until the program memory is read.
+TEST_F(FlexCompute, ProgramMemoryHoldsTheCorrectionTensorThatWasSentLast) {
+  const PreparedPlan plan = prepared("program");
+  const auto offset_of = [](const flex::CompositeAddress& address) { return address.chunks().front().addr.offset; };
+  const auto sent = [&] {
+    std::vector<std::uint64_t> words(256 / sizeof(std::uint64_t));
+    const auto bytes = content(part_of(plan.program(), 0, 256));
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+    return words;
+  };
+  const auto a = filled(2);
+  const auto first = filled(0);
+  const auto second = filled(0);
+  ASSERT_NE(offset_of(first), 0U);
+  plan.launch(stream(), {&a, &first}, Addresses::Fast);
+  EXPECT_THAT(sent(), testing::Contains(offset_of(first)));
+  plan.launch(stream(), {&a, &second}, Addresses::Fast);
+  const auto words = sent();
+  EXPECT_THAT(words,
+              testing::AllOf(testing::Contains(offset_of(second)), testing::Not(testing::Contains(offset_of(first)))));
+  EXPECT_EQ(sent(), words);
+  expect_all(first, 2);
+  expect_all(second, 2);
+}
+
 TEST_F(FlexCompute, WhatIsNoLaunchIsRefused) {
   const PreparedPlan plan = prepared("add");
   const auto a = filled(1);

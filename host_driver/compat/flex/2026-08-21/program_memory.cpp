@@ -24,10 +24,6 @@ std::uint64_t first_word(std::span<const std::byte> bytes) {
   return word;
 }
 
-bool is_correction(std::span<const std::byte> bytes) {
-  return bytes.size() <= wire::kMaxCorrectionBytes && first_word(bytes) == wire::kCorrectionMagic;
-}
-
 // The standard job of the binary: the addresses come from the tensors of the launch.
 svp::Job job_of_kernel(const svp::BinaryKernel& binary) {
   const svp::CompiledKernel& compiled = binary.compiled;
@@ -58,6 +54,10 @@ SentBinary read_sent(std::span<const std::byte> bytes, std::uint64_t offset, con
 
 }  // namespace
 
+bool is_correction(std::span<const std::byte> bytes) {
+  return bytes.size() <= wire::kMaxCorrectionBytes && first_word(bytes) == wire::kCorrectionMagic;
+}
+
 std::vector<SentBinary> binaries_in(std::span<const std::byte> bytes, const std::string& source) {
   std::vector<SentBinary> binaries;
   for (std::uint64_t at = 0; first_word(bytes.subspan(at)) == svp::spyrecode::kBinaryMagic;) {
@@ -71,14 +71,35 @@ std::vector<SentBinary> binaries_in(std::span<const std::byte> bytes, const std:
 void ProgramMemory::note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes,
                               std::vector<SentBinary> binaries) {
   const std::lock_guard lock(mutex_);
-  if (content_.empty()) content_.resize(bytes_);
-  forget_binaries(offset, bytes.size());
-  std::ranges::copy(bytes, content_.begin() + static_cast<std::ptrdiff_t>(offset));
-  if (is_correction(bytes)) corrections_[stream].assign(bytes.begin(), bytes.end());
+  keep(stream, offset, bytes);
   for (SentBinary& binary : binaries) {
     const std::uint64_t at = offset + binary.offset;
     binaries_.insert_or_assign(at, Binary{.sent = std::move(binary)});
   }
+}
+
+void ProgramMemory::note_correction(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  keep(stream, offset, bytes);
+  std::uint64_t& unsent = unsent_[offset];
+  unsent = std::max<std::uint64_t>(unsent, bytes.size());
+}
+
+std::vector<ProgramMemory::Unsent> ProgramMemory::take_unsent() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Unsent> all;
+  for (const auto& [offset, bytes] : std::exchange(unsent_, {})) {
+    const auto from = content_.begin() + static_cast<std::ptrdiff_t>(offset);
+    all.push_back({offset, {from, from + static_cast<std::ptrdiff_t>(bytes)}});
+  }
+  return all;
+}
+
+void ProgramMemory::keep(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (content_.empty()) content_.resize(bytes_);
+  forget_binaries(offset, bytes.size());
+  std::ranges::copy(bytes, content_.begin() + static_cast<std::ptrdiff_t>(offset));
+  if (is_correction(bytes)) corrections_[stream].assign(bytes.begin(), bytes.end());
 }
 
 void ProgramMemory::forget_binaries(std::uint64_t offset, std::uint64_t bytes) {

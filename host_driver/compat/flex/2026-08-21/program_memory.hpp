@@ -32,6 +32,8 @@ struct SentBinary {
 // them is damaged or cut off, or its program is none; `source` names the bytes.
 std::vector<SentBinary> binaries_in(std::span<const std::byte> bytes, const std::string& source);
 
+bool is_correction(std::span<const std::byte> bytes);
+
 class ProgramMemory {
  public:
   explicit ProgramMemory(std::uint64_t bytes) : bytes_(bytes) {}
@@ -39,6 +41,15 @@ class ProgramMemory {
   // The bytes are sent to `offset` on the stream. They fit. `binaries`: binaries_in() these bytes.
   void note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes,
                  std::vector<SentBinary> binaries);
+
+  // The same of a correction tensor that stays on the host: launches take it from here. The card gets it when somebody
+  // reads this memory back: take_unsent() then gives the bytes that it lacks.
+  void note_correction(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes);
+  struct Unsent {
+    std::uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Unsent> take_unsent();
 
   // The job of the binary at `offset`; `name` is for messages. A kernel runs from where it lies. A device program has
   // to be loaded (loaded_program()): the engine takes it from memory of tensors. Throws InvalidArgument: none was sent
@@ -63,6 +74,8 @@ class ProgramMemory {
   std::optional<Binary> binary_at(std::uint64_t offset) const;
   svp::Job job_of(const SentBinary& binary, const std::shared_ptr<svp::FlexAllocator>& allocator,
                   svp::AllocationIndex place, std::uint64_t offset, const std::string& source) const;
+  // With mutex_ held.
+  void keep(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes);
   void forget_binaries(std::uint64_t offset, std::uint64_t bytes);
 
   const std::uint64_t bytes_;
@@ -70,6 +83,7 @@ class ProgramMemory {
   std::vector<std::byte> content_;                          // empty until something is sent
   std::map<std::uint64_t, Binary> binaries_;                // by offset
   std::map<unsigned, std::vector<std::byte>> corrections_;  // by stream
+  std::map<std::uint64_t, std::uint64_t> unsent_;           // bytes that only content_ has, by offset
 };
 
 }  // namespace flex::detail
