@@ -166,7 +166,8 @@ struct DeviceConfig {
   std::uint64_t watchdog_slices;  // default budget of a compute block whose budget is 0
   std::uint64_t quota_bytes;      // of region memory that this function may hold; 0: none but the card's memory
   std::uint64_t share_bytes;      // of region memory that this function is guaranteed, whatever others do
-  std::uint8_t reserved[32];
+  std::uint64_t budget_bytes;     // of them, that it can touch, whatever others do; 0: all
+  std::uint8_t reserved[24];
 };
 static_assert(sizeof(DeviceConfig) == kStickBytes);
 

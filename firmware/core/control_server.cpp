@@ -79,6 +79,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
   config.watchdog_slices = card.options.watchdog_slices;
   config.quota_bytes = function.quota_bytes();
   config.share_bytes = share_bytes(card, function);
+  if (!function.manages()) config.budget_bytes = std::min(card.pool.budget_bytes(function.id()), config.share_bytes);
   return config;
 }
 

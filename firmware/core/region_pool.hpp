@@ -77,6 +77,10 @@ class RegionPool {
 
   std::uint64_t total_bytes() const { return granules_ * wire::kGranuleBytes; }
   std::uint64_t share_bytes(Owner owner) const { return shares_.memory[owner] * wire::kGranuleBytes; }
+  // Of its share: what may be populated, whatever others do. 0: there is no budget.
+  std::uint64_t budget_bytes(Owner owner) const {
+    return bounded_ ? shares_.populated[owner] * wire::kGranuleBytes : 0;
+  }
   // As the owner sees the pool: its own zone and nobody's. kNobody: the whole pool.
   std::uint64_t reach_bytes(Owner owner) const;
   std::uint64_t free_bytes(Owner owner = kNobody) const;     // grantable now: quarantined memory is not

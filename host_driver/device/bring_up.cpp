@@ -317,6 +317,10 @@ Expected<void> BringUp::check_config() const {
     return wrong("a guaranteed share of " + std::to_string(config.share_bytes) + " bytes of memory, of " +
                  std::to_string(most));
   }
+  if (config.budget_bytes > config.share_bytes || !wire::is_aligned(config.budget_bytes, wire::kGranuleBytes)) {
+    return wrong("a budget of " + std::to_string(config.budget_bytes) + " bytes of populated memory, of a share of " +
+                 std::to_string(config.share_bytes));
+  }
   return {};
 }
 

@@ -66,6 +66,7 @@ struct Device::Impl final : RegionSource {
   Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
   std::uint64_t guaranteed_bytes() const override { return link.config.share_bytes; }
+  std::uint64_t budget_bytes() const override { return link.config.budget_bytes; }
   Expected<MemoryInfo> memory_info() override;
   // For records of errors.
   ras::Where where() const;

@@ -129,15 +129,18 @@ void FlexAllocator::require_own_process() const {
 }
 
 FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy,
-                                                       std::unique_lock<std::mutex>& lock) {
+                                                       Untouched untouched, std::unique_lock<std::mutex>& lock) {
   lock.lock();
-  Attempt attempt = allocate_held(bytes, policy);
-  if (attempt || !can_hold_another(policy)) return attempt;
+  const auto may_grow = [&](const Attempt& attempt) {
+    return !attempt && !attempt.error().beyond_budget && can_hold_another(policy);
+  };
+  Attempt attempt = allocate_held(bytes, policy, untouched);
+  if (!may_grow(attempt)) return attempt;
   lock.unlock();
   const std::scoped_lock grow(grow_mutex_);
   lock.lock();
-  attempt = allocate_held(bytes, policy);  // another thread may have grown or freed in between
-  for (bool more = true; more && !attempt && can_hold_another(policy);) {
+  attempt = allocate_held(bytes, policy, untouched);  // another thread may have grown or freed in between
+  for (bool more = true; more && may_grow(attempt);) {
     const std::uint64_t needed = region_needed(policy, bytes);
     lock.unlock();
     Expected<Region> region = acquire_region(policy.type, needed);
@@ -147,13 +150,14 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, cons
     } else if (region.error().outcome != wire::Outcome::Rejected) {
       return std::unexpected(Failure{.shortage = {}, .error = std::move(region.error())});
     }
-    attempt = allocate_held(bytes, policy);
+    attempt = allocate_held(bytes, policy, untouched);
     more = region && policy.placement == Placement::Interleave;  // which may need several
   }
   return attempt;
 }
 
-FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const AllocationPolicy& policy) {
+FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                    Untouched untouched) {
   if (mark_ == 0) throw no_mark_left();
   if (policy.placement == Placement::Interleave) {
     if (const auto index = allocate_interleaved(bytes, policy)) return *index;
@@ -161,17 +165,26 @@ FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const A
   }
   if (const auto index = reuse(bytes, policy)) return *index;
   std::uint32_t tried = 0;
+  bool beyond_budget = false;
   while (HeldRegion* region = next_region(policy, tried)) {
-    if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
+    if (const auto index = allocate_in(*region, bytes, policy.fit, untouched, beyond_budget)) return *index;
     tried |= 1U << region->grant.ordinal;
   }
-  return std::unexpected(none_can_serve(policy, bytes));
+  Failure failure = none_can_serve(policy, bytes);
+  failure.beyond_budget = beyond_budget;
+  return std::unexpected(std::move(failure));
 }
 
-std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit) {
+std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit,
+                                                          Untouched untouched, bool& beyond_budget) {
   const SplitBlocks before = SplitBlocks::of(region.heap);
   const auto id = region.heap.allocate(bytes, kBlockUnit, fit);
   if (!id) return std::nullopt;
+  if (!touch(region, *id, untouched)) {
+    beyond_budget = true;
+    region.heap.release(*id);
+    return std::nullopt;
+  }
   usage_.block_allocated(nodes_[*id].size * kBlockUnit, nodes_[*id].slack);
   usage_.split_changed(before, SplitBlocks::of(region.heap));
   return handle_of(*id);
@@ -254,7 +267,8 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
 }
 
 void FlexAllocator::add_region(const Region& region) {
-  regions_[region.ordinal].emplace(HeldRegion{region, BlockHeap(nodes_, region.ordinal, region.bytes)});
+  regions_[region.ordinal].emplace(
+      HeldRegion{.grant = region, .heap = BlockHeap(nodes_, region.ordinal, region.bytes)});
   held_ |= 1U << region.ordinal;
   usage_.region_added(region.bytes);
 }
@@ -351,6 +365,7 @@ void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept 
       doomed_bytes_ -= node.size * kBlockUnit;
       free_block(handle.id);
     }
+    stuck_bytes_ = std::min(stuck_bytes_, doomed_bytes_);
     freed_.notify_all();
   }
 }
@@ -468,6 +483,7 @@ void FlexAllocator::forget_regions() {
   given_again_.clear();
   usage_.forget_blocks();
   doomed_bytes_ = 0;
+  stuck_bytes_ = 0;
   chunked_.store(0, std::memory_order_relaxed);
   freed_.notify_all();
   old_marks_.push_back(mark_);

@@ -177,7 +177,8 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   FlexAllocator& operator=(const FlexAllocator&) = delete;
 
   // Order: a region that is held; else a new region; else what was released and is used by work under way, when that
-  // has ended; else regions without a block go back to the card, when that makes room below the memory limit; else the
+  // has ended (before memory that nobody has touched, when that would exceed the card's budget of populated memory);
+  // else regions without a block go back to the card, when that makes room below the memory limit; else the
   // memory-pressure callbacks once, and all of it again.
   // Throws OutOfMemory (requested is rounded; the figures count the regions that may serve the request), Error as
   // reported by the region source when the card did not answer, InvalidArgument for a placement that names no region,
@@ -256,22 +257,28 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   struct HeldRegion {
     Region grant;
     BlockHeap heap;
+    std::uint64_t touched = 0;  // bytes at the front, of which each was in a block once
   };
   struct Failure {  // `error` set: the source failed; otherwise memory is short
     MemoryShortage shortage;
     std::optional<ErrorInfo> error;
+    bool beyond_budget = false;  // there is memory that nobody has touched
   };
+  // Whether memory that nobody has touched may be given beyond the card's budget.
+  enum class Untouched : std::uint8_t { Any, WithinBudget };
   using Attempt = std::expected<AllocationIndex, Failure>;
   using Reason = InvalidAllocation::Reason;
 
-  Attempt attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy);
-  Attempt allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy);
+  AllocationIndex allocate_or_throw(std::uint64_t bytes, const AllocationPolicy& policy, Untouched untouched);
+  Attempt attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy, Untouched untouched);
+  Attempt allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy, Untouched untouched);
   // Nothing: there is no callback that could help.
   std::optional<Attempt> allocate_after_callbacks(std::uint64_t bytes, const AllocationPolicy& policy,
                                                   const MemoryShortage& missing);
-  Attempt allocate_held(std::uint64_t bytes, const AllocationPolicy& policy);
+  Attempt allocate_held(std::uint64_t bytes, const AllocationPolicy& policy, Untouched untouched = Untouched::Any);
   // Returns with `lock` (of mutex_) held, so that nothing is freed between a failure and the wait for more.
-  Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy, std::unique_lock<std::mutex>& lock);
+  Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy, Untouched untouched,
+                           std::unique_lock<std::mutex>& lock);
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
   Expected<Region> acquire_exactly(RegionType type, std::uint64_t bytes);
   Expected<Region> acquire_within_limit(std::uint64_t bytes);
@@ -291,7 +298,8 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ErrorInfo check_grant(const Region& region, RegionType type, std::uint64_t bytes) const;
   void add_region(const Region& region);
   AllocationIndex handle_of(BlockId id) const;
-  std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit);
+  std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit, Untouched untouched,
+                                             bool& beyond_budget);
   HeldRegion* next_region(const AllocationPolicy& policy, std::uint32_t tried);
   static void check_placement(const AllocationPolicy& policy);
   static std::uint32_t eligible(const AllocationPolicy& policy);  // bit n: region n may serve it, when it is held
@@ -304,6 +312,13 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
+  // ---- the budget of populated memory (flex_budget.cpp)
+  // Blocks in front of `end` have been given. False: that would exceed the budget, and was not noted.
+  bool touch(HeldRegion& region, BlockId id, Untouched untouched);
+  std::uint64_t touched_bytes() const;
+  bool something_comes_back() const;
+  // False: not in time.
+  bool await_any_freed(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point deadline);
   // ---- reuse in the order of a stream (flex_reuse.cpp)
   std::optional<AllocationIndex> reuse(std::uint64_t bytes, const AllocationPolicy& policy);
   std::optional<AllocationIndex> reuse_behind(const UseClock& stream, std::uint64_t bytes,
@@ -345,6 +360,7 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::vector<std::uint64_t> old_marks_;  // before resets
   std::uint64_t doomed_bytes_ = 0;        // released, and used by work under way
   std::uint64_t freed_late_ = 0;          // blocks of that kind that were freed, ever
+  std::uint64_t stuck_bytes_ = 0;         // of doomed_bytes_: a wait for the budget's sake ended in vain
   std::vector<const UseClock*> user_;     // of a used block whose uses are of one stream: which; else null or several
   // Released blocks that only launches of one stream use: by stream and units, the oldest first.
   std::multimap<std::pair<const UseClock*, std::uint32_t>, BlockId> reusable_;

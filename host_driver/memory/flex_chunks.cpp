@@ -86,6 +86,7 @@ std::optional<AllocationIndex> FlexAllocator::allocate_interleaved(std::uint64_t
         take_back();
         return std::nullopt;
       }
+      (void)touch(*regions_[i], *id, Untouched::Any);
       blocks[count++] = *id;
       left -= here;
     }

@@ -38,7 +38,7 @@ AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPol
     const std::scoped_lock lock(mutex_);
     if (const auto index = reuse_behind(*uses.stream(), bytes, policy, &uses)) return *index;
   }
-  return allocate(bytes, policy);
+  return allocate_or_throw(bytes, policy, Untouched::Any);  // within a launch, behind which others may wait
 }
 
 // With mutex_ held.

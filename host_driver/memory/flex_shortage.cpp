@@ -43,10 +43,16 @@ const char* FlexAllocator::advice(const MemoryShortage& missing, const Allocatio
 AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
 
 AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPolicy& policy) {
+  const bool tensor = policy.type == RegionType::Tensor;
+  return allocate_or_throw(bytes, policy, tensor ? Untouched::WithinBudget : Untouched::Any);
+}
+
+AllocationIndex FlexAllocator::allocate_or_throw(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                 Untouched untouched) {
   require_own_process();
   check_placement(policy);
   if (bytes == 0) return AllocationIndex::Null;
-  Attempt attempt = attempt_everything(bytes, policy);
+  Attempt attempt = attempt_everything(bytes, policy, untouched);
   if (attempt) return *attempt;
   if (attempt.error().error) throw Error(*attempt.error().error);
   const MemoryShortage& missing = attempt.error().shortage;
@@ -72,10 +78,11 @@ Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes, const
                                    .message = std::string("it failed: ") + error.what()});
 }
 
-FlexAllocator::Attempt FlexAllocator::attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy) {
-  Attempt attempt = allocate_or_wait(bytes, policy);
+FlexAllocator::Attempt FlexAllocator::attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                         Untouched untouched) {
+  Attempt attempt = allocate_or_wait(bytes, policy, untouched);
   if (attempt || attempt.error().error) return attempt;
-  if (make_room_in_limit(attempt.error().shortage)) attempt = allocate_or_wait(bytes, policy);
+  if (make_room_in_limit(attempt.error().shortage)) attempt = allocate_or_wait(bytes, policy, Untouched::Any);
   if (attempt || attempt.error().error) return attempt;
   if (!in_memory_pressure_callback) {
     if (auto again = allocate_after_callbacks(bytes, policy, attempt.error().shortage)) attempt = std::move(*again);
@@ -86,7 +93,8 @@ FlexAllocator::Attempt FlexAllocator::attempt_everything(std::uint64_t bytes, co
   return attempt;
 }
 
-FlexAllocator::Attempt FlexAllocator::allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy) {
+FlexAllocator::Attempt FlexAllocator::allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                       Untouched untouched) {
   using Clock = std::chrono::steady_clock;
   // Others may take what is freed, again and again: the deadline is one for all attempts, from the first that waits,
   // and one more follows it. A clock costs as much as a sixth of an allocation: most need none.
@@ -94,8 +102,14 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_wait(std::uint64_t bytes, cons
   for (;;) {
     const bool last = deadline && Clock::now() >= *deadline;
     std::unique_lock lock(mutex_, std::defer_lock);
-    Attempt attempt = allocate_or_grow(bytes, policy, lock);
-    if (attempt || attempt.error().error || last) return attempt;
+    Attempt attempt = allocate_or_grow(bytes, policy, untouched, lock);
+    if (attempt || attempt.error().error) return attempt;
+    if (attempt.error().beyond_budget) {
+      if (!deadline) deadline = Clock::now() + options_.timeout;
+      if (!await_any_freed(lock, *deadline)) untouched = Untouched::Any;
+      continue;
+    }
+    if (last) return attempt;
     if (!deadline) deadline = Clock::now() + options_.timeout;
     if (!await_freed(lock, attempt.error().shortage, *deadline)) return attempt;
   }
@@ -121,7 +135,7 @@ std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(st
   }
   if (lock.owns_lock()) lock.unlock();
   if (callback) callback(missing);
-  return allocate_or_wait(bytes, policy);
+  return allocate_or_wait(bytes, policy, Untouched::Any);
 }
 
 // A lock that was released (std::unique_lock::release()) unlocks nothing any more: the mutex would stay locked for

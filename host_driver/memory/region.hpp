@@ -48,6 +48,8 @@ class RegionSource {
 
   // Region memory that is this function's whatever others do (wire::DeviceConfig::share_bytes). 0: none, or not known.
   virtual std::uint64_t guaranteed_bytes() const { return 0; }
+  // Of it: what can be touched (wire::DeviceConfig::budget_bytes). 0: all, or not known.
+  virtual std::uint64_t budget_bytes() const { return 0; }
 
   // What the function could still get and the most that it can hold, as the card says now.
   virtual Expected<MemoryInfo> memory_info() = 0;

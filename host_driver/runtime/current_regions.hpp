@@ -30,6 +30,10 @@ class CurrentRegions final : public RegionSource {
     const auto device = usable();
     return device == nullptr ? 0 : device->config().share_bytes;
   }
+  std::uint64_t budget_bytes() const override {
+    const auto device = usable();
+    return device == nullptr ? 0 : device->config().budget_bytes;
+  }
   Expected<MemoryInfo> memory_info() override {
     const auto device = usable();
     if (device == nullptr) return std::unexpected(being_recovered());

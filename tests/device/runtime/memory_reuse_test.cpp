@@ -44,8 +44,8 @@ TEST_F(MemoryReuse, ALoopThatDropsItsResultsRunsForEver) {
 }
 
 // Each result is read before it is dropped, and is what it should be, whoever has its memory next. A thread that
-// changes its stream gives memory of one to the other, which comes back when both have ended: then it waits now and
-// then.
+// changes its stream gives memory of one to the other, which comes back when both have ended: an allocation waits for
+// it.
 TEST_F(MemoryReuse, ResultsAreRightOnOneStreamAndOnSeveral) {
   constexpr std::uint64_t kPart = 4096;
   FlexStream* const streams[] = {&on(), &context_->runtime().next_stream(StreamPriority::Low),
@@ -58,13 +58,23 @@ TEST_F(MemoryReuse, ResultsAreRightOnOneStreamAndOnSeveral) {
       stream.Launch(Job::fill(out, kBytes, i + 1), {});
       stream.Launch(Job::from_device(&read[i * kPart / 8], out, kPart, kBytes - kPart), {});
       allocator().deallocate(out);
-      if (count != 1 && i % 12 == 11) context_->runtime().synchronize(test::soon());
     }
     for (FlexStream* stream : streams) EXPECT_NO_THROW(stream->Synchronize(test::soon()));
     for (unsigned i = 0; i < kRounds; ++i) {
       for (std::uint64_t word = 0; word < kPart / 8; ++word) ASSERT_EQ(read[i * kPart / 8 + word], i + 1) << count;
     }
   }
+}
+
+// As a cache of keys and values grows: each result is a little larger than the one before, and fits into none that was
+// freed lately.
+TEST_F(MemoryReuse, AnAllocationWaitsBeforeItExceedsTheBudget) {
+  for (std::uint64_t bytes = 4 * kMiB; bytes <= 16 * kMiB; bytes += 128 * wire::kKiB) {
+    const AllocationIndex out = allocator().allocate(bytes);
+    on().Launch(Job::fill(out, bytes, bytes), {});
+    allocator().deallocate(out);
+  }
+  EXPECT_NO_THROW(on().Synchronize(test::soon()));
 }
 
 TEST_F(MemoryReuse, LaunchesOfAStreamShareTheirWorkspace) {

@@ -81,6 +81,7 @@ void add_queue_structs(Builder& builder) {
   FIELD(DeviceConfig, watchdog_slices);
   FIELD(DeviceConfig, quota_bytes);
   FIELD(DeviceConfig, share_bytes);
+  FIELD(DeviceConfig, budget_bytes);
 }
 
 void add_window(Builder& builder) {

@@ -130,6 +130,7 @@ TEST_F(ControlServer, ConfigSpaceTellsWhoAnswers) {
   EXPECT_EQ(config.window_bytes, driver_.window().size());
   EXPECT_EQ(config.memory_bytes, 128 * wire::kMiB);
   EXPECT_EQ(config.share_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(config.budget_bytes, 0u);
   EXPECT_EQ(config.quota_bytes, 0u);
 }
 

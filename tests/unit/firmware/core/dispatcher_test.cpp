@@ -270,6 +270,7 @@ TEST(DispatcherBudget, PopulatedMemoryBeyondTheBudgetIsATypedFault) {
   fwtest::TestCard card({.boot_arguments = std::string("budget_mib=4 ") + fwtest::kAllForTheFirst});
   auto& driver = card.driver(2);
   ASSERT_TRUE(driver.bring_up());
+  EXPECT_EQ(driver.config().budget_bytes, 4 * wire::kMiB);
   const auto region = driver.acquire(8 * wire::kMiB).value();
   StreamHandle stream;
   const auto end = driver.run(driver.fill(stream, region, 0, region.bytes, 1));

@@ -288,6 +288,18 @@ TEST_F(BringUpTest, AShareOfPartsOfGranulesIsRefused) {
   card.config.share_bytes = wire::kGranuleBytes / 2;
   expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "share");
 }
+TEST_F(BringUpTest, ABudgetLargerThanTheShareIsRefused) {
+  card.config.memory_bytes = 8 * wire::kGranuleBytes;
+  card.config.share_bytes = 2 * wire::kGranuleBytes;
+  card.config.budget_bytes = 3 * wire::kGranuleBytes;
+  expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "budget");
+}
+TEST_F(BringUpTest, ABudgetOfPartsOfGranulesIsRefused) {
+  card.config.memory_bytes = 8 * wire::kGranuleBytes;
+  card.config.share_bytes = 2 * wire::kGranuleBytes;
+  card.config.budget_bytes = wire::kGranuleBytes / 2;
+  expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "budget");
+}
 TEST_F(BringUpTest, AQueueThatIsSetUpElsewhereIsNoticed) {
   expect_failure(run([&](const Message& request) -> std::optional<Message> {
                    Message answer = card(request);

@@ -53,6 +53,10 @@ class FakeRegionSource : public RegionSource {
   }
 
   std::uint64_t guaranteed_bytes() const override { return share; }
+  std::uint64_t budget_bytes() const override {
+    if (budget_asked) budget_asked();
+    return budget;
+  }
 
   Expected<MemoryInfo> memory_info() override {
     const std::scoped_lock lock(mutex_);
@@ -87,6 +91,8 @@ class FakeRegionSource : public RegionSource {
 
   std::uint64_t first_region_id = 100;
   std::uint64_t share = 0;
+  std::uint64_t budget = 0;
+  std::function<void()> budget_asked;
   std::vector<std::uint64_t> asked;
   int released = 0;
   std::optional<ErrorInfo> failure;
