@@ -101,6 +101,7 @@ class ExecutionLowering {
   void lower_restickify();
   void lower_shuffle();
   void lower_indexed();
+  void check_index(const SdscTensor& index, const TensorUse& read, unsigned stick) const;
   void lower_product(wire::program::Opcode opcode);
   void lower_conversion(wire::program::Opcode opcode);
   void lower_top_k(wire::program::Opcode opcode);

@@ -190,7 +190,17 @@ void ExecutionLowering::lower_indexed() {
   } else {
     op.operands = {use(index), use(value, rules), use(output())};
   }
+  check_index(index, op.operands[0], op.operands[scatters ? 1 : 2].stick);
   emit(std::move(op));
+}
+
+// Along `stick` is where what moves has its sticks.
+void ExecutionLowering::check_index(const SdscTensor& index, const TensorUse& read, unsigned stick) const {
+  if (stick == kNoStick || !read.present[stick]) return;
+  refuse({.file = sdsc_.file, .line = 0, .path = index.path},
+         index.name + " has an index for each element along " + sdsc_.dimensions[space_[stick]].name +
+             ", and what moves are whole sticks of it",
+         "give one index for each row (index_select, index_copy, embedding), along another dimension");
 }
 
 // ---- products, conversions, top-k -----------------------------------------------------------------------------------

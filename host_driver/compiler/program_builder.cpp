@@ -77,7 +77,7 @@ void ProgramBuilder::end_loop(unsigned line) {
 // The output lies over an input, not element by element. What a launch brings as two arguments may be one memory, too:
 // that is the launch's to judge.
 bool ProgramBuilder::must_not_overwrite(const TensorOp& op) const {
-  if (op.operands.empty() || op.opcode == Opcode::Scatter || op.operands.back().base == Base::Scratchpad) return false;
+  if (op.operands.empty() || op.opcode == Opcode::Scatter) return false;
   const TensorUse& output = op.operands.back();
   return std::ranges::any_of(op.operands.begin(), op.operands.end() - 1, [&](const TensorUse& input) {
     return overlap(input, output, op.extent) && (!is_element_wise(op.opcode) || input != output);

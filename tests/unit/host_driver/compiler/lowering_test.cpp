@@ -251,6 +251,24 @@ TEST(CompiledBundles, ScratchpadsHandPartsFromOneOperationToTheNext) {
   expect_each(c, [&](unsigned r, unsigned k) { return a.value(r, k) + b.value(r, k) + b.value(r, k); });
 }
 
+TEST(CompiledBundles, AConversionMayStayWhereItIsInScratchpads) {
+  for (const auto& slices : {std::map<std::string, std::uint32_t>{}, {{"mb", 4}}, {{"mb", 2}, {"out", 2}}}) {
+    BundleBuilder builder(3);
+    BundleTensor wide = scratchpad(4096);
+    wide.format = "IEEE_FP32";
+    const auto convert = [&](const char* op, const BundleTensor& from, const BundleTensor& to) {
+      builder.add({.op = op, .extents = {{"mb", 64}, {"out", 128}}, .tensors = {from, to}, .slices = slices});
+    };
+    builder.add(add({tensor("arg_0"), tensor("arg_1"), scratchpad(4096)}, slices));
+    convert("dl16tofp32", scratchpad(4096), wide);
+    convert("fp32todl16", wide, scratchpad(4096));
+    builder.add(add({scratchpad(4096), tensor("arg_1"), tensor("arg_2")}, slices));
+    Matrix a = random_matrix(64, 128, 1), b = random_matrix(64, 128, 2), c(64, 128);
+    run(builder, {&a, &b, &c});
+    expect_each(c, [&](unsigned r, unsigned k) { return a.value(r, k) + b.value(r, k) + b.value(r, k); });
+  }
+}
+
 TEST(CompiledBundles, AResultOverAnInputThatIsNotElementByElementGoesThroughATemporary) {
   BundleBuilder builder(1, std::uint64_t{64} * 128);
   BundleTensor maximum = tensor("arg_0");
@@ -356,6 +374,26 @@ TEST(CompiledBundles, AGatherTakesRowsByIndex) {
   const auto program = compiled(builder);
   EXPECT_EQ(program.operation(0).opcode, wire::program::Opcode::Gather);
   EXPECT_EQ(program.operation(0).page, 256u);
+}
+
+// As out.scatter_(0, index, source) writes it.
+TEST(CompiledBundles, AnIndexThatChangesInsideAStickIsRefused) {
+  for (const bool scatters : {true, false}) {
+    BundleBuilder builder(3);
+    BundleTensor index = tensor("arg_0");
+    index.format = "SENUINT32";
+    index.index = true;
+    BundleTensor value = tensor(scatters ? "arg_2" : "arg_1");
+    value.indirect = true;
+    const BundleTensor other = tensor(scatters ? "arg_1" : "arg_2");
+    builder.add({.op = "identity",
+                 .extents = {{"mb", 32}, {"out", 128}},
+                 .tensors = {index, scatters ? other : value, scatters ? value : other}});
+    EXPECT_EQ(refusal_of(builder),
+              "sdsc_0.json: 0_identity.dscs_[0].identity.scheduleTree_[0]: Tensor0 has an index for each element along "
+              "out, and what moves are whole sticks of it")
+        << scatters;
+  }
 }
 
 // What is copied is not an element, but a pair of numbers.
