@@ -68,6 +68,7 @@ class PreparedOperation {
   PreparedOperation(svp::Context& context, Op op, std::size_t inputs, std::vector<std::int64_t> integers)
       : operations_(context), stream_(context.default_stream()) {
     std::vector<svp::SpyreTensor> tensors;
+    tensors.reserve(inputs + 1);
     for (std::size_t i = 0; i < inputs; ++i) tensors.push_back(context.empty(svp::DataType::Float16, {64, 128}));
     const svp::OperationOptions options{
         .stream = stream_, .out = context.empty(svp::DataType::Float16, {64, 128}), .core_mask = 0};
