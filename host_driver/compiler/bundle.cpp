@@ -28,6 +28,15 @@ void check_bindings(const Sdsc& sdsc, const Execution& execution) {
   }
 }
 
+// The place is where the file is named.
+std::string read_named(const ReadFile& read, const std::string& name, const SourcePlace& place) {
+  try {
+    return read(name);
+  } catch (const InvalidPlan& refused) {
+    refuse(place, refused.info().message, "name a directory with bundle.mlir and all files that it names");
+  }
+}
+
 void read_files(const ReadFile& read, const std::vector<Statement>& body, Bundle& bundle) {
   for (const Statement& statement : body) {
     if (const auto* loop = std::get_if<Loop>(&statement.what)) {
@@ -37,7 +46,8 @@ void read_files(const ReadFile& read, const std::vector<Statement>& body, Bundle
     const auto& execution = std::get<Execution>(statement.what);
     auto found = std::ranges::find(bundle.sdsc, execution.sdsc_file, &Sdsc::file);
     if (found == bundle.sdsc.end()) {
-      bundle.sdsc.push_back(parse_sdsc(read(execution.sdsc_file), execution.sdsc_file));
+      const SourcePlace place{.file = kBundleFileName, .line = execution.line, .path = {}};
+      bundle.sdsc.push_back(parse_sdsc(read_named(read, execution.sdsc_file, place), execution.sdsc_file));
       found = std::prev(bundle.sdsc.end());
     }
     check_bindings(*found, execution);
@@ -51,8 +61,15 @@ const Sdsc& Bundle::of(const Execution& execution) const {
 }
 
 Bundle read_bundle(const ReadFile& read) {
-  Bundle bundle{.text = parse_bundle_text(read(kBundleFileName)), .sdsc = {}};
+  const SourcePlace whole{.file = kBundleFileName, .line = 0, .path = {}};
+  Bundle bundle{.text = parse_bundle_text(read_named(read, kBundleFileName, whole)), .sdsc = {}};
   read_files(read, bundle.text.body, bundle);
+  if (const auto& size = bundle.text.dynamic_size) {  // no SDSC says of which dimension
+    refuse({.file = kBundleFileName, .line = size->line, .path = {}},
+           "parameter " + size->parameter + " (" + size->bounds +
+               ") is a size that only the launch knows: " + std::string(kNoSizes),
+           kStaticShapes);
+  }
   return bundle;
 }
 

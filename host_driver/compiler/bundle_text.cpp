@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/compiler/bundle_text.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -15,6 +16,8 @@ namespace {
 using Kind = Token::Kind;
 
 constexpr std::uint64_t kMostPoolBytes = std::uint64_t{1} << 40;
+constexpr std::size_t kMostShownBounds = 80;
+constexpr std::size_t kMostMapNames = 32;
 
 // #map_0 = affine_map<(d0, d1)[s0] -> (s0 + 128*d0 + 4096*d1)>.
 struct AffineMap {
@@ -47,12 +50,12 @@ class Parser {
  private:
   // ---- maps
   void parse_map();
-  std::vector<std::string_view> names_in(const char* open, const char* close);
+  void names_in(const char* open, const char* close, std::vector<std::string_view>& names);
   void parse_term(AffineMap& map, const std::vector<std::string_view>& names);
   // ---- the function
   void parse_function();
   void parse_parameter();
-  void parse_type();
+  void parse_type(const Token& of);
   void parse_statements(std::vector<Statement>& body);
   void parse_definition(const Token& name);
   SymbolicAddress parse_sum();
@@ -87,14 +90,19 @@ class Parser {
 
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
-std::vector<std::string_view> Parser::names_in(const char* open, const char* close) {
-  std::vector<std::string_view> names;
-  if (!tokens_.take_if(open)) return names;
-  while (!tokens_.take_if(close)) {
-    if (!names.empty()) tokens_.expect(",");
-    names.push_back(tokens_.expect(Kind::Word, "a name of the map").text);
+void Parser::names_in(const char* open, const char* close, std::vector<std::string_view>& names) {
+  if (!tokens_.take_if(open)) return;
+  for (bool first = true; !tokens_.take_if(close); first = false) {
+    if (!first) tokens_.expect(",");
+    const Token name = tokens_.expect(Kind::Word, "a name of the map");
+    if (std::ranges::find(names, name.text) != names.end()) {
+      refuse(tokens_.place(name.line), shown(name) + " is a name of this map twice");
+    }
+    if (names.size() == kMostMapNames) {
+      refuse(tokens_.place(name.line), "a map of more than " + std::to_string(kMostMapNames) + " names");
+    }
+    names.push_back(name.text);
   }
-  return names;
 }
 
 // INT, name, INT*name or name*INT.
@@ -126,9 +134,10 @@ void Parser::parse_map() {
   tokens_.expect("affine_map");
   tokens_.expect("<");
   AffineMap map;
-  std::vector<std::string_view> names = names_in("(", ")");
+  std::vector<std::string_view> names;
+  names_in("(", ")", names);
   map.dimensions = names.size();
-  for (const std::string_view symbol : names_in("[", "]")) names.push_back(symbol);
+  names_in("[", "]", names);
   map.symbols = names.size() - map.dimensions;
   map.factors.resize(names.size());
   tokens_.expect("->");
@@ -168,21 +177,28 @@ std::int64_t Parser::number_of(const Token& name, const char* what) const {
 
 // ---- the function ---------------------------------------------------------------------------------------------------
 
-// index, or !sdscbundle.input_arg<index>.
-void Parser::parse_type() {
+// index, !sdscbundle.input_arg<index>, or the type of a size: !sdscbundle.input_arg<index, granularity=64,
+// max_value=512>.
+void Parser::parse_type(const Token& of) {
   if (tokens_.take_if("index")) return;
   const Token type = tokens_.expect(Kind::Type, "a type");
   if (type.text != "!sdscbundle.input_arg") refuse(tokens_.place(type.line), "type " + shown(type) + " is not known");
   tokens_.expect("<");
   tokens_.expect("index");
   if (!tokens_.take_if(",")) return tokens_.expect(">");
-  refuse(tokens_.place(type.line), "a size that only the launch knows (" + shown(tokens_.next()) + ")", kStaticShapes);
+  std::string bounds;
+  while (!tokens_.take_if(">")) {
+    if (tokens_.next().kind == Kind::End) tokens_.refuse_next("'>'");
+    const Token bound = tokens_.take();
+    if (bounds.size() < kMostShownBounds) bounds += bound.text == "," ? ", " : std::string(bound.text);
+  }
+  if (!bundle_.dynamic_size) bundle_.dynamic_size = {std::string(of.text), bounds, of.line};
 }
 
 void Parser::parse_parameter() {
   const Token name = tokens_.expect(Kind::Value, "a parameter (%name)");
   tokens_.expect(":");
-  parse_type();
+  parse_type(name);
   if (bundle_.parameters.size() == kMostParameters) {
     refuse(tokens_.place(name.line), "more than " + std::to_string(kMostParameters) + " parameters");
   }
@@ -242,8 +258,8 @@ void Parser::parse_definition(const Token& name) {
     refuse(tokens_.place(operation.line), "operation " + shown(operation) + " is not known");
   }
   tokens_.expect(":");
-  parse_type();
-  if (tokens_.take_if("->")) parse_type();
+  parse_type(name);
+  if (tokens_.take_if("->")) parse_type(name);
 }
 
 SymbolicAddress Parser::parse_sum() {

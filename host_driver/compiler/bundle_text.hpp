@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,10 +38,18 @@ struct Statement {
   std::variant<Loop, Execution> what;
 };
 
+// A parameter that is no tensor: what torch-spyre writes of a dimension that mark_dynamic names.
+struct DynamicSize {
+  std::string parameter;
+  std::string bounds;  // "granularity=64, max_value=512"
+  unsigned line = 0;
+};
+
 struct BundleText {
   std::vector<std::string> parameters;  // names, in order: the tensors of a launch
   std::uint64_t pool_bytes = 0;         // 0: no pool
   std::vector<Statement> body;
+  std::optional<DynamicSize> dynamic_size;  // the first one; read_bundle() refuses it
 };
 
 inline constexpr const char* kBundleFileName = "bundle.mlir";
@@ -49,8 +58,8 @@ inline constexpr std::uint32_t kMostExecutions = 4096;  // as many operations a 
 inline constexpr unsigned kMostNestedLoops = 16;
 inline constexpr std::uint32_t kMostParameters = 4096;
 
-// Throws InvalidPlan (the line) for what is no such text, for names that are used before or defined twice, for
-// addresses that do not fit 64 bits, and for sizes that only the launch knows.
+// Throws InvalidPlan (the line) for what is no such text, for names that are used before or defined twice, and for
+// addresses that do not fit 64 bits.
 BundleText parse_bundle_text(std::string_view text);
 
 }  // namespace svp::compiler

@@ -7,6 +7,7 @@
 
 #include "host_driver/base/crc32c.hpp"
 #include "host_driver/compiler/lowering.hpp"
+#include "host_driver/compiler/program_refusal.hpp"
 #include "host_driver/spyrecode/file_archive.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
 #include "host_driver/spyrecode/program_binary.hpp"
@@ -34,13 +35,11 @@ std::string file_of(std::span<const std::byte> binary) {
 
 DeviceProgram compile(const Bundle& bundle, const CompileOptions& options) {
   check_lengths(bundle, options.lengths);
-  std::vector<std::byte> bytes = write_program(lower(bundle, options.lengths));
+  const std::vector<std::byte> bytes = write_program(lower(bundle, options.lengths));
   try {
-    return {name_of_bundle(bundle), std::move(bytes)};
-  } catch (const InvalidArgument& refused) {
-    refuse({.file = kBundleFileName, .line = 0, .path = {}},
-           std::string("the program that was made of it is refused: ") + refused.info().message,
-           "this combination is not supported; report it with the bundle");
+    return {name_of_bundle(bundle), bytes};
+  } catch (const InvalidArgument&) {
+    refuse_program(bundle, bytes);
   }
 }
 

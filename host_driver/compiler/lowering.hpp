@@ -23,6 +23,8 @@ class ProgramBuilder {
   // `lengths`: as CompileOptions. `pool_bytes`: the bundle's own, whole sticks; temporaries lie behind them.
   ProgramBuilder(const Bundle& bundle, const std::vector<std::uint64_t>& lengths, std::uint64_t pool_bytes);
 
+  // The line of bundle.mlir that what comes next is made for.
+  void at_line(unsigned line) { line_ = line; }
   void begin_loop(std::uint32_t count, unsigned line);
   void end_loop(unsigned line);
   void emit(TensorOp op);
@@ -47,11 +49,12 @@ class ProgramBuilder {
 
  private:
   bool must_not_overwrite(const TensorOp& op) const;
-  void add(TensorOp op) { program_.operations.push_back(std::move(op)); }
+  void add(TensorOp op);
 
   const std::vector<std::uint64_t>& lengths_;
   const std::uint64_t own_pool_bytes_;
   TensorProgram program_;
+  unsigned line_ = 0;
   std::vector<std::uint32_t> loops_;  // iterations of those around what comes next
   std::map<std::pair<wire::program::Opcode, std::vector<float>>, std::uint64_t> tables_;
 };

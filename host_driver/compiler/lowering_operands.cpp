@@ -12,6 +12,8 @@ using wire::program::Base;
 
 namespace {
 
+constexpr std::int64_t kMostOffset = std::int64_t{1} << 44;  // more than any card has
+
 std::string text_of_address(const SymbolicAddress& address) {
   switch (address.base) {
     case SymbolicAddress::Base::Argument:
@@ -51,6 +53,10 @@ void ExecutionLowering::place_in_memory(const SdscTensor& tensor, TensorUse& res
     refuse_here(tensor.name + " begins at byte " + std::to_string(address.offset) + " of the pool, which has " +
                 std::to_string(builder_.own_pool_bytes()));
   }
+  if (address.offset < 0 || address.offset > kMostOffset) {
+    refuse_here(tensor.name + " begins at byte " + std::to_string(address.offset) +
+                " of its memory, which is none from 0 to " + std::to_string(kMostOffset));
+  }
   result.argument = address.argument;
   result.offset = address.offset;
   for (const LoopTerm& term : address.loops) result.loop_stride[term.loop] = term.factor;
@@ -64,11 +70,8 @@ void ExecutionLowering::check_cores(const SdscTensor& tensor, const Steps& steps
     for (const std::uint8_t d : tensor.order) {
       if (!tensor.has(d) || sdsc_.dimensions[d].slices == 1) continue;
       const std::int64_t positions = sdsc_.dimensions[d].per_core / stick_elements(tensor, d);
-      std::int64_t bytes = 0;
-      if (__builtin_mul_overflow(steps.step[d], positions * sdsc_.slice[core][d], &bytes) ||
-          __builtin_add_overflow(expected.offset, bytes, &expected.offset)) {
-        refuse(sdsc_.place(tensor), "has an address that does not fit 64 bits");
-      }
+      // fits: of kMostOffset, and inside the tensor
+      expected.offset += steps.step[d] * positions * sdsc_.slice[core][d];
     }
     const SymbolicAddress& given = address_of(execution_, tensor.start[core]);
     if (given == expected) continue;

@@ -115,10 +115,10 @@ void ExecutionLowering::lower_normalisation() {
 
 ExecutionLowering::ExecutionLowering(ProgramBuilder& builder, const Sdsc& sdsc, const Execution& execution)
     : builder_(builder), sdsc_(sdsc), execution_(execution) {
+  // There is one: the reader has seen that each part of the work has a core.
   const auto zero = std::ranges::find_if(sdsc.slice, [](const auto& slices) {
     return std::ranges::all_of(slices, [](std::uint32_t slice) { return slice == 0; });
   });
-  if (zero == sdsc.slice.end()) refuse_here("gives no core the first slice of every dimension");
   first_core_ = static_cast<std::uint32_t>(zero - sdsc.slice.begin());
   // Dimensions of a scratchpad's copies, too.
   const bool scratchpads =
@@ -207,6 +207,7 @@ namespace {
 void lower_statements(ProgramBuilder& builder, const Bundle& bundle, const std::vector<Statement>& body) {
   for (const Statement& statement : body) {
     if (const auto* execution = std::get_if<Execution>(&statement.what)) {
+      builder.at_line(execution->line);
       ExecutionLowering(builder, bundle.of(*execution), *execution).lower();
       continue;
     }

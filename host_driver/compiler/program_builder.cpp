@@ -64,6 +64,16 @@ void ProgramBuilder::take(std::uint32_t argument, std::uint64_t bytes) {
   program_.argument_bytes[argument] = std::max(program_.argument_bytes[argument], bytes);
 }
 
+// At once, so that a bundle of many windows ends here and not where memory ends.
+void ProgramBuilder::add(TensorOp op) {
+  if (program_.operations.size() == wire::program::kMaxOperations) {
+    refuse({.file = kBundleFileName, .line = op.line, .path = {}},
+           "more than " + std::to_string(wire::program::kMaxOperations) + " operations in a program",
+           "compile smaller graphs");
+  }
+  program_.operations.push_back(std::move(op));
+}
+
 void ProgramBuilder::begin_loop(std::uint32_t count, unsigned line) {
   loops_.push_back(count);
   add({.opcode = Opcode::LoopBegin, .extent = {count}, .operands = {}, .line = line});
@@ -114,7 +124,7 @@ TensorUse ProgramBuilder::temporary(Format format, const std::vector<std::uint32
     const unsigned lanes = wire::program::lanes_of(format);
     const std::uint64_t count = d == stick ? (std::uint64_t{extent[d]} + lanes - 1) / lanes : extent[d];
     if (__builtin_mul_overflow(step, count, &step) || step > wire::program::kMaxPoolBytes) {
-      refuse({.file = kBundleFileName, .line = 0, .path = {}}, "an intermediate result that is larger than a pool",
+      refuse({.file = kBundleFileName, .line = line_, .path = {}}, "an intermediate result that is larger than a pool",
              "compile smaller tensors");
     }
   }

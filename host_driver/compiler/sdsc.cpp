@@ -49,6 +49,16 @@ void read_extents(StrictObject& body, Sdsc& sdsc) {
   if (sdsc.dimensions.empty()) throw BadMember{object.path(), "has no dimension"};
 }
 
+// An entry for each dimension that mark_dynamic names; "symbolicDimInfo_": {"mb": {"maxSize_": 128, …}}.
+void refuse_dynamic(StrictObject& object, const char* key) {
+  if (!object.has(key) || object.member(key).empty()) return;
+  std::string names;
+  if (const json& sizes = object.member(key); sizes.is_object()) {
+    for (const auto& [name, size] : sizes.items()) names += (names.empty() ? "" : ", ") + name;
+  }
+  object.refuse(key, "the size of dimension " + names + " is one that only the launch knows: " + std::string(kNoSizes));
+}
+
 // What one core computes: ss_, and the same once more in el_.
 void read_stage(StrictObject& body, Sdsc& sdsc) {
   StrictObject stages(body.member("dataStageParam_"), body.path_of("dataStageParam_"));
@@ -58,9 +68,8 @@ void read_stage(StrictObject& body, Sdsc& sdsc) {
   ignore(first, {"el_"});
   first.finish();
   ignore(stage, {"name_", "maxSymbolicVolume_", "coreletSplit_", "rowSplit_", "peSfpSplit_"});
-  if (const json& symbolic = stage.member("symbolicDimInfo_"); !symbolic.is_object() || !symbolic.empty()) {
-    stage.refuse("symbolicDimInfo_", "has sizes that only the launch knows");
-  }
+  if (!stage.member("symbolicDimInfo_").is_object()) stage.refuse("symbolicDimInfo_", "is no object of sizes");
+  refuse_dynamic(stage, "symbolicDimInfo_");
   for (Dimension& dimension : sdsc.dimensions) {
     const std::string key = dimension.name + "_";
     dimension.per_core = static_cast<std::uint32_t>(stage.number(key.c_str(), kMostExtent));
@@ -170,11 +179,8 @@ void read_computation(StrictObject& body, Sdsc& sdsc) {
 void read_body(const Only& body_of, Sdsc& sdsc) {
   StrictObject body(body_of.value, body_of.path);
   sdsc.body_path = body_of.path;
-  ignore(body, {"numCoreletsUsed_", "coreIdsUsed_", "pdsRelation_"});
+  ignore(body, {"numCoreletsUsed_", "coreIdsUsed_", "pdsRelation_", "dimToSymbolMapping_"});
   if (body.number("numCoresUsed_", kMostCores) != sdsc.cores) body.refuse("numCoresUsed_", "is another number outside");
-  if (body.has("dimToSymbolMapping_") && !body.member("dimToSymbolMapping_").empty()) {
-    body.refuse("dimToSymbolMapping_", "has sizes that only the launch knows");
-  }
   read_stage(body, sdsc);
   read_windows(body, sdsc);
   read_masks(body, sdsc);
@@ -200,6 +206,12 @@ void read_division(StrictObject& outer, Sdsc& sdsc) {
                                       std::to_string(product));
   }
   sdsc.slice = by_core(sdsc, outer.member("coreIdToWkSlice_"), outer.path_of("coreIdToWkSlice_"), slices);
+  for (std::uint32_t core = 1; core < sdsc.cores; ++core) {
+    const auto same = std::ranges::find(sdsc.slice.begin(), sdsc.slice.begin() + core, sdsc.slice[core]);
+    if (same == sdsc.slice.begin() + core) continue;
+    outer.refuse("coreIdToWkSlice_", "gives core " + std::to_string(core) + " the part of the work that core " +
+                                         std::to_string(same - sdsc.slice.begin()) + " has");
+  }
 }
 
 void read_sdsc(const json& root, Sdsc& sdsc) {
@@ -208,13 +220,16 @@ void read_sdsc(const json& root, Sdsc& sdsc) {
   StrictObject outer(outer_of.value, outer_of.path);
   ignore(outer, {"debug_handle_", "sdscFoldProps_", "sdscFolds_", "coreFoldProp_", "coreletFoldProp_", "coreIdToDsc_",
                  "coreIdToDscSchedule", "datadscs_"});
-  for (const char* key : {"inputSymbolsAndTags_", "symbolDefinitions_", "dimToSymbolMappingOpcodeCorrection_"}) {
-    if (outer.has(key) && !outer.member(key).empty()) outer.refuse(key, "has sizes that only the launch knows");
-  }
   const json& bodies = outer.list("dscs_", 1);
   if (bodies.size() != 1) outer.refuse("dscs_", "is not one operation");
   const Only body = only_member(bodies[0], element(outer.path_of("dscs_"), 0));
   StrictObject extents(body.value, body.path);
+  refuse_dynamic(extents, "dimToSymbolMapping_");  // before the others: it names the dimension
+  for (const char* key : {"inputSymbolsAndTags_", "symbolDefinitions_", "dimToSymbolMappingOpcodeCorrection_"}) {
+    if (outer.has(key) && !outer.member(key).empty()) {
+      outer.refuse(key, "has sizes that only the launch knows: " + std::string(kNoSizes));
+    }
+  }
   read_extents(extents, sdsc);
   read_division(outer, sdsc);
   outer.finish();
@@ -230,7 +245,7 @@ Sdsc parse_sdsc(std::string_view text, const std::string& file) {
     read_sdsc(parse_strict(text, kMostSdscBytes, ""), sdsc);
   } catch (const BadMember& bad) {
     const SourcePlace place{.file = file, .line = 0, .path = bad.path};
-    if (!bad.what.ends_with("only the launch knows")) refuse(place, bad.what);
+    if (!bad.what.ends_with(kNoSizes)) refuse(place, bad.what);
     refuse(place, bad.what, kStaticShapes);
   }
   return sdsc;

@@ -5,6 +5,21 @@
 
 namespace svp::compiler {
 
+namespace {
+
+constexpr std::size_t kMostShownPlace = 400;
+constexpr std::size_t kMostShownText = 800;
+
+std::string printable(std::string text, std::size_t most) {
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string text_of(const SourcePlace& place) {
   std::string text = place.file;
   if (place.line != 0) text += ":" + std::to_string(place.line);
@@ -13,8 +28,8 @@ std::string text_of(const SourcePlace& place) {
 }
 
 void refuse(const SourcePlace& place, const std::string& what, std::string next_step) {
-  const std::string where = text_of(place);
-  throw InvalidPlan(where, where + ": " + what, std::move(next_step));
+  const std::string where = printable(text_of(place), kMostShownPlace);
+  throw InvalidPlan(where, where + ": " + printable(what, kMostShownText), std::move(next_step));
 }
 
 void refuse(const SourcePlace& place, const std::string& what) {

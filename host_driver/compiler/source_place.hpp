@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "host_driver/base/error.hpp"
 
@@ -19,9 +20,11 @@ struct SourcePlace {
 // "bundle.mlir:12", "sdsc_0.json: 0_add.dscs_[0].add.N_".
 std::string text_of(const SourcePlace& place);
 
-// Throws InvalidPlan: field() is the place, the message is the place and `what`.
+// Throws InvalidPlan: field() is the place, the message is the place and `what`. Both may quote the bundle: they are
+// bounded, and what is not printable is replaced.
 [[noreturn]] void refuse(const SourcePlace& place, const std::string& what, std::string next_step);
-// Of sizes that are not in the bundle.
+// Of sizes that are not in the bundle: the end of the message, and the next step.
+inline constexpr std::string_view kNoSizes = "dynamic sizes are not compiled";
 inline constexpr const char* kStaticShapes =
     "compile with static shapes: leave out mark_dynamic, or pass dynamic=False";
 

@@ -20,7 +20,8 @@ SourcePlace at_line(unsigned line) { return {.file = kBundleFileName, .line = li
 
 // What the format holds: bytes, multiples of a stick, not negative.
 std::uint64_t stick_bytes(std::int64_t bytes, unsigned line, const char* what) {
-  if (bytes < 0 || bytes % static_cast<std::int64_t>(wire::kStickBytes) != 0) {
+  if (bytes < 0) refuse(at_line(line), std::string(what) + " of " + std::to_string(bytes) + " bytes goes backwards");
+  if (bytes % static_cast<std::int64_t>(wire::kStickBytes) != 0) {
     refuse(at_line(line), std::string(what) + " of " + std::to_string(bytes) + " bytes is no whole number of sticks");
   }
   return static_cast<std::uint64_t>(bytes);
@@ -150,12 +151,6 @@ std::vector<std::byte> write_program(const TensorProgram& program) {
     refuse({.file = kBundleFileName, .line = 0, .path = {}},
            std::to_string(program.arguments) + " tensors, and a launch takes at most " +
                std::to_string(format::kMaxArguments),
-           "compile smaller graphs");
-  }
-  if (program.operations.size() > format::kMaxOperations) {
-    refuse(at_line(program.operations.back().line),
-           std::to_string(program.operations.size()) + " operations, and a program has at most " +
-               std::to_string(format::kMaxOperations),
            "compile smaller graphs");
   }
   parts.arguments.resize(program.arguments);

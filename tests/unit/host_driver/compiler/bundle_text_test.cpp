@@ -183,15 +183,15 @@ TEST(BundleText, WhatIsTooLargeIsRefused) {
       refusal_of(std::string(kMostBundleBytes + 1, ' ')).contains("more than " + std::to_string(kMostBundleBytes)));
 }
 
-TEST(BundleText, SizesThatOnlyTheLaunchKnowsAreRefusedWithTheWayOut) {
-  try {
-    (void)parse_bundle_text(
-        with(kLoops, "input_arg<index>,", "input_arg<index, granularity=\"16\", max_value=\"128\">,"));
-    ADD_FAILURE() << "accepted";
-  } catch (const InvalidPlan& refused) {
-    EXPECT_EQ(refused.info().message, "bundle.mlir:4: a size that only the launch knows ('granularity')");
-    EXPECT_TRUE(refused.info().next_step.contains("mark_dynamic"));
-  }
+// An SDSC names the dimension: read_bundle() refuses it.
+TEST(BundleText, ASizeThatOnlyTheLaunchKnowsIsReadWithItsBounds) {
+  const BundleText text =
+      parse_bundle_text(with(kLoops, "input_arg<index>,", "input_arg<index, granularity=16, max_value=128>,"));
+  ASSERT_TRUE(text.dynamic_size);
+  EXPECT_EQ(text.dynamic_size->parameter, "%arg_0_base_addr");
+  EXPECT_EQ(text.dynamic_size->bounds, "granularity=16, max_value=128");
+  EXPECT_EQ(text.dynamic_size->line, 4u);
+  EXPECT_FALSE(parse_bundle_text(kLoops).dynamic_size);
 }
 
 }  // namespace

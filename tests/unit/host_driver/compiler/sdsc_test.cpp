@@ -151,8 +151,10 @@ TEST(Sdsc, AddressesGapsMasksAndConstantsAreNumbersInTheirRange) {
             in_body("constantInfo_.0.data_.data_.[0, 0, 0]: is not one number of 32 bits"));
   EXPECT_EQ(refusal_with("constantInfo_/1/name_", "samv-maskvalue"),
             in_body("constantInfo_.1.name_: is that of another constant, too"));
-  EXPECT_EQ(refusal_with("dataStageParam_/0/ss_/symbolicDimInfo_", json{{"mb", 1}}),
-            in_body("dataStageParam_.0.ss_.symbolicDimInfo_: has sizes that only the launch knows"));
+  EXPECT_EQ(
+      refusal_with("dataStageParam_/0/ss_/symbolicDimInfo_", json{{"mb", 1}}),
+      in_body("dataStageParam_.0.ss_.symbolicDimInfo_: the size of dimension mb is one that only the launch knows: "
+              "dynamic sizes are not compiled"));
   EXPECT_EQ(refusal_with("dataStageParam_/0/ss_/paddingSizes_", json::array()),
             in_body("dataStageParam_.0.ss_.paddingSizes_: is no object"));
 }
