@@ -52,14 +52,6 @@ wire::program::Operation operation_of(std::span<const std::byte> bytes, std::uin
   return operation;
 }
 
-// A gather or scatter moves whole sticks.
-bool index_is_inside(const wire::program::Operation& operation) {
-  using wire::program::Opcode;
-  if (operation.opcode != Opcode::Gather && operation.opcode != Opcode::Scatter) return false;
-  const unsigned stick = operation.operand[operation.opcode == Opcode::Gather ? 2 : 1].stick_dim;
-  return stick != wire::program::kNoDimension && (operation.operand[0].present >> stick & 1) != 0;
-}
-
 std::string rule_of(const wire::program::Refusal& refusal) {
   const auto* const found = std::ranges::find(kMessages, refusal.where, &Message::where);
   if (found != std::end(kMessages)) return found->text;
@@ -84,9 +76,6 @@ void refuse_program(const Bundle& bundle, std::span<const std::byte> bytes) {
     what = sdsc.file + ": " + sdsc.name + ": ";
   }
   what += std::string(name(operation.opcode));
-  if (refusal.where == Where::StickDim && index_is_inside(operation)) {
-    refuse(place, what + " has an index that changes inside of a stick of what it selects", kReport);
-  }
   if (refusal.operand != wire::program::kNoOperand) what += ", operand " + std::to_string(refusal.operand);
   refuse(place, what + ": " + rule_of(refusal), kReport);
 }
