@@ -33,7 +33,9 @@ std::string read_named(const ReadFile& read, const std::string& name, const Sour
   try {
     return read(name);
   } catch (const InvalidPlan& refused) {
-    refuse(place, refused.info().message, "name a directory with bundle.mlir and all files that it names");
+    std::string what = refused.info().message;
+    if (what.starts_with(place.file + ": ")) what.erase(0, place.file.size() + 2);  // bundle.mlir itself
+    refuse(place, what, "name a directory that has bundle.mlir and all files that it names, none of them a link");
   }
 }
 

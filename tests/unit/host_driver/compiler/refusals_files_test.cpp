@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace svp::compiler;
 
-constexpr const char* kFiles = "name a directory with bundle.mlir and all files that it names";
+constexpr const char* kFiles = "name a directory that has bundle.mlir and all files that it names, none of them a link";
 
 test::BundleBuilder add() {
   test::BundleBuilder builder(3);
