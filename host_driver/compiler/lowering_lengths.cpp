@@ -59,7 +59,8 @@ ExecutionLowering::PaddedExtent ExecutionLowering::padded_extent(const SdscTenso
   }
   const std::uint64_t elements = elements_in(*length, tensor, dimension);
   const std::uint64_t most = std::uint64_t{extent} + gap;
-  const std::uint64_t least = std::max<std::uint64_t>(extent, most - kMostPadding + 1);
+  const std::uint64_t unpadded = most < kMostPadding ? 0 : most - kMostPadding + 1;
+  const std::uint64_t least = std::max({std::uint64_t{extent}, std::uint64_t{gap} + 1, unpadded});
   const bool less = may_be_less && elements == extent - gap;
   if (!less && (elements < least || elements > most)) {
     refuse({.file = kBundleFileName, .line = execution_.line, .path = {}},

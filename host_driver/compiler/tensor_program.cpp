@@ -86,6 +86,7 @@ class Needs {
 
  private:
   void add(const TensorUse& use, const TensorOp& op, bool written) {
+    constexpr std::uint64_t kTooMany = format::kMaxSliceScratchpadBytes + wire::kStickBytes;
     const auto end = static_cast<std::uint64_t>(reach_of(use, op.extent, loops_).second);
     switch (use.base) {
       case Base::Argument: {
@@ -98,7 +99,8 @@ class Needs {
       }
       case Base::Pool: parts_.pool_bytes = std::max(parts_.pool_bytes, end); break;
       case Base::Scratchpad:
-        parts_.scratchpad_bytes = std::max(parts_.scratchpad_bytes, static_cast<std::uint32_t>(end));
+        parts_.scratchpad_bytes =
+            std::max(parts_.scratchpad_bytes, static_cast<std::uint32_t>(std::min<std::uint64_t>(end, kTooMany)));
         for (unsigned d = 0, slices = 1; d < kMaxRank; ++d) {
           slices += (use.split[d] - 1) * use.split_stride[d];
           parts_.slices = std::max(parts_.slices, slices);

@@ -233,11 +233,15 @@ std::vector<Row> size_rows() {
 
 std::vector<Row> length_rows() {
   constexpr const char* kOther = "launch with the tensors that the bundle was compiled for";
-  BundleBuilder padded(2), narrow(2), table(3), two(2);
+  BundleBuilder padded(2), small(2), narrow(2), table(3), two(2);
   padded.add({.op = "ReStickifyOpHBM",
               .extents = {{"mb", 128}, {"out", 192}},
               .tensors = {{.order = {"mb", "out"}, .stick = "out", .base = "arg_0", .gap = {{"mb", 28}}},
                           {.order = {"out", "mb"}, .stick = "mb", .base = "arg_1"}}});
+  small.add({.op = "ReStickifyOpHBM",
+             .extents = {{"mb", 8}, {"out", 64}},
+             .tensors = {{.order = {"mb", "out"}, .stick = "out", .base = "arg_0", .gap = {{"mb", 9}}},
+                         {.order = {"out", "mb"}, .stick = "mb", .base = "arg_1"}}});
   narrow.add(
       {.op = "fp32todl16",
        .extents = {{"mb", 4}, {"out", 192}},
@@ -249,12 +253,14 @@ std::vector<Row> length_rows() {
                             "dimension mb, and an extent of 128 with a gap of 28 is 100, or 128 to 156",
                             padded, {38528, 0}),
                 kOther),
+      with_next(builder_row("8 of dimension mb, and an extent of 8 with a gap of 9 is 10 to 17", small, {8 * 128, 0}),
+                kOther),
       with_next(builder_row("Tensor0 is in argument 0, which has 128 bytes, and needs 3072", narrow, {128, 0}), kOther),
       with_next(builder_row("Tensor1 is in argument 1, which has 128 bytes, and one row of it 256", table, {0, 128, 0}),
                 kOther),
       builder_row("1 are given, and the bundle has 2 parameters", two, {128}),
       builder_row("argument 1 has 100 bytes, which is no multiple of 128 up to 16 GiB", two, {16384, 100})};
-  for (std::size_t i = 3; i < 5; ++i) rows[i] = with_next(at(rows[i], "lengths"), "give the bytes of each argument");
+  for (std::size_t i = 4; i < 6; ++i) rows[i] = with_next(at(rows[i], "lengths"), "give the bytes of each argument");
   return rows;
 }
 
@@ -284,7 +290,7 @@ std::vector<Row> program_rows() {
   clip.constants = {{"clipMin", 0x7FC00000}};
   Row nan = edited_row(clip, {{"constantInfo_/0/dataFormat_", "IEEE_FP32"}}, "");
   nan.what = "Clip: breaks the rule 'constant' of device programs";
-  BundleBuilder loop(2), pool(2, std::uint64_t{20} << 30), slices(2), bytes(2);
+  BundleBuilder loop(2), pool(2, std::uint64_t{20} << 30), slices(2), slice(2), bytes(2);
   loop.begin_loop("%i_0", 4'294'967'295);
   loop.add(one_input("abs"));
   loop.end_loop();
@@ -292,6 +298,9 @@ std::vector<Row> program_rows() {
   BundleOperation large = one_input("abs");
   large.tensors[1] = scratchpad(2 * 1024 * 1024 - 128);
   slices.add(large);
+  large.extents = {{"mb", 1u << 25}, {"out", 64}};  // 4 GiB
+  large.tensors[1] = scratchpad(0);
+  slice.add(large);
   bytes.add(one_input("abs", {{"mb", 1u << 21}, {"out", 1u << 13}}));
   const auto whole = [](const std::string& what, const BundleBuilder& builder) {
     return with_next(at(builder_row(what, builder), "bundle.mlir"), "compile smaller graphs or tensors");
@@ -314,6 +323,7 @@ std::vector<Row> program_rows() {
   for (Row& row : rows) row.next = kReport;
   rows.push_back(whole("the pool would have more than 14 GiB", pool));
   rows.push_back(whole("a scratchpad would need more than 2 MiB", slices));
+  rows.push_back(whole("a scratchpad would need more than 2 MiB", slice));
   rows.push_back(whole("parameter %arg_0_base_addr: a launch takes at most 16 GiB for one tensor", bytes));
   return rows;
 }
