@@ -59,10 +59,14 @@ constinit Live live;
 #if SVP_OWN_NEW
 namespace {
 
-void* counted(std::size_t bytes) {
+void* counted_or_null(std::size_t bytes) noexcept {
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory != nullptr) svp::live.add(static_cast<std::int64_t>(::malloc_usable_size(memory)));
+  return memory;
+}
+void* counted(std::size_t bytes) {
+  void* const memory = counted_or_null(bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  svp::live.add(static_cast<std::int64_t>(::malloc_usable_size(memory)));
   return memory;
 }
 void uncounted(void* memory) noexcept {
@@ -72,9 +76,11 @@ void uncounted(void* memory) noexcept {
 
 }  // namespace
 
-// The forms of the standard library that are not replaced here call these.
+// All forms without an alignment: AddressSanitizer has its own of those that are not replaced, and the two do not mix.
 void* operator new(std::size_t bytes) { return counted(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted_or_null(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted_or_null(bytes); }
 // NOLINTBEGIN(clang-analyzer-cplusplus.NewDelete): to the analyser a deleter uses what is deleted
 void operator delete(void* memory) noexcept { uncounted(memory); }
 void operator delete(void* memory, std::size_t) noexcept { uncounted(memory); }
