@@ -98,8 +98,12 @@ TEST_F(SpawnTest, AKilledReaperTakesTheEmulatorAlong) {
 
 TEST_F(SpawnTest, AnIgnoredChildSignalDoesNotHideTheStatus) {
   const auto old = ::signal(SIGCHLD, SIG_IGN);
-  EXPECT_TRUE(spawn_shell("exit 7"));
-  EXPECT_EQ(next_report().value, 7);
+  for (int i = 0; i < 20 && !HasFailure(); ++i) {  // now and then the reaper has ended before it is looked at
+    const auto spawned = spawn_shell("exit 7");
+    EXPECT_TRUE(spawned) << to_string(spawned.error());
+    EXPECT_EQ(spawned ? next_report().value : -1, 7);
+    EXPECT_TRUE(end_reaper(guarded_, kBound));
+  }
   ::signal(SIGCHLD, old);
 }
 
