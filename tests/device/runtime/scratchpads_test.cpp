@@ -11,7 +11,6 @@ namespace svp {
 namespace {
 
 using wire::program::Base;
-using wire::program::Opcode;
 using wire::program::Operand;
 
 class ScratchpadsOfACard : public test::ProgramCard {
@@ -100,6 +99,7 @@ TEST_F(ScratchpadsOfACard, LaunchesOfTwoStreamsDoNotMix) {
   constexpr unsigned kRounds = 12;
   std::vector<AllocationIndex> out;
   const AllocationIndex in[] = {holding(pattern(kBytes, 1)), holding(pattern(kBytes, 2))};
+  out.reserve(2 * kRounds);
   for (unsigned i = 0; i < 2 * kRounds; ++i) out.push_back(room(kBytes));
   for (unsigned i = 0; i < 2 * kRounds; ++i) {
     const Argument arguments[] = {Argument::raw(in[i % 2]), Argument::raw(out[i])};
@@ -233,7 +233,8 @@ TEST_F(ScratchpadsOfFunctions, ABudgetThatIsExhaustedIsATypedErrorAndNothingMore
     on.Launch(Job::fill(memory, 256 * wire::kMiB, 1), {});
     on.Synchronize(test::soon());
     FAIL() << "the budget is no limit";
-  } catch (const StreamError&) {
+  } catch (const StreamError& error) {
+    EXPECT_EQ(error.failure().status, wire::Status::MemoryBudget) << error.what();
   }
   on.Reset();
   try {
