@@ -174,12 +174,13 @@ Result<void> start_reaper(Guarded& guarded, svp::UniqueFd reaper_link, const std
     return system_failure("posix_spawn(reaper)", error);
   }
   self.reset();  // the next call finds a free number, also at the limit of descriptors
-  guarded.reaper_pidfd = open_pidfd(guarded.reaper);
-  if (guarded.reaper_pidfd.valid()) return {};
-  if (errno != ESRCH) return system_failure("pidfd_open(reaper)", errno);
-  // An emulator that ends at once: the owner ignores SIGCHLD, so the kernel has collected the reaper. What it had to
-  // say stands in the link.
-  guarded.reaper = -1;
+  svp::UniqueFd pidfd = open_pidfd(guarded.reaper);
+  const int error = pidfd.valid() ? 0 : errno;
+  if (error != 0 && error != ESRCH) return system_failure("pidfd_open(reaper)", error);
+  // ESRCH: the emulator has ended at once, and the owner ignores SIGCHLD, so that the kernel has collected the reaper.
+  // What it had to say stands in the link.
+  if (error != 0) guarded.reaper = -1;
+  guarded.reaper_pidfd = std::move(pidfd);
   return {};
 }
 
