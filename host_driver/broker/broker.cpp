@@ -101,6 +101,13 @@ CardDescription Broker::description() const {
   return impl_->published;
 }
 
+bool Broker::at_rest() const {
+  bool rests = false;
+  impl_->loop->post([this, &rests] { rests = impl_->at_rest(); });
+  impl_->loop->flush();
+  return rests;
+}
+
 Broker::Ended Broker::run_until(int stop_fd) {
   for (;;) {  // bounded: the lifetime of the card: a client's stop, the card's end or the caller's descriptor end it
     pollfd events[] = {{impl_->stopped_event.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
@@ -142,6 +149,14 @@ CardDescription Broker::Impl::describe() const {
                               .violations = function.earlier_violations + function.binding.violations});
   }
   return card;
+}
+
+bool Broker::Impl::at_rest() {
+  for (Function& each : functions) notice_gone_owner(each);
+  const bool written = write_timer == EventLoop::TimerId::None && rewrite_timer == EventLoop::TimerId::None;
+  const auto rests = [](const Function& each) { return told(each.phase.get()) != FunctionUse::Retiring; };
+  return in(CardPhase::Running) && waiting_clients() == 0 && tasks->idle() && written &&
+         std::ranges::all_of(functions, rests) && renewed_all();
 }
 
 void Broker::Impl::describe_changes(const std::string& line) {

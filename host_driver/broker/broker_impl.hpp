@@ -131,6 +131,7 @@ struct Broker::Impl {
   void write_file_soon();
   void write_pending_file();  // whoever was told finds it in the file
   CardDescription describe() const;
+  bool at_rest();
   const Timeouts& timeouts() const { return options.card.timeouts; }
 
   // ---- broker_clients.cpp
@@ -205,6 +206,7 @@ struct Broker::Impl {
   RenewalWork due_work();
   static void do_work(const CardSession& card, RenewalWork& work);
   void renewed(CardLifetime lifetime, RenewalWork& done);
+  bool renewed_all() const;  // every spare window is plugged, and nothing else is due
   std::shared_ptr<Lease> take_lease(Function& function);
   void return_lease(Function& function, const std::shared_ptr<Lease>& lease);
   void drop_lease(Lease& lease);

@@ -173,6 +173,12 @@ void Broker::Impl::renewed(CardLifetime of, RenewalWork& done) {
   renew();
 }
 
+bool Broker::Impl::renewed_all() const {
+  const auto has_next_peer = [](const Function& each) { return each.next_peer || each.peers_used_up; };
+  return !renewal.working && renewal.leaving.empty() && renewal.old_peers.empty() &&
+         renewal.ready.size() >= options.card.spare_slots && std::ranges::all_of(functions, has_next_peer);
+}
+
 // ---- leases ---------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Lease> Broker::Impl::take_lease(Function& next) {

@@ -35,6 +35,11 @@ bool Tasks::run(Work work) {
   return true;
 }
 
+bool Tasks::idle() const {
+  const std::lock_guard lock(mutex_);
+  return threads_.empty();
+}
+
 bool Tasks::join_one() {
   std::thread thread;
   {

@@ -25,6 +25,9 @@ class Tasks {
   using Work = std::function<EventLoop::Closure()>;
   bool run(Work work);
 
+  // No work is under way, and what it returned has begun. On the loop's thread.
+  bool idle() const;
+
   // Waits for all work, for what it returned, and for work that that started. From outside the loop.
   void join();
 
@@ -32,7 +35,7 @@ class Tasks {
   bool join_one();
 
   EventLoop& loop_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<unsigned, std::thread> threads_;
   unsigned next_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -63,6 +64,14 @@ std::size_t memory_files() {
   return count;
 }
 
+std::string kinds_of_descriptors() {
+  std::string text;
+  for (const auto& [kind, number] : descriptors_of(::getpid())) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number) + " " + kind;
+  }
+  return text;
+}
+
 bool has_children() {
   siginfo_t child{};
   return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -80,16 +89,6 @@ ProcessResources count_resources_without_threads() {
   return found;
 }
 
-ProcessResources settled_process_resources(const ProcessResources& before, std::chrono::milliseconds bound) {
-  const auto limit = Clock::now() + bound;
-  ProcessResources now = count_process_resources();
-  while (now != before && Clock::now() < limit) {
-    std::this_thread::sleep_for(support_bounds::kLook);  // bounded: by `bound` of the loop
-    now = count_process_resources();
-  }
-  return now;
-}
-
 void append_difference(std::string& text, std::uint64_t before, std::uint64_t now, const char* what) {
   if (before == now) return;
   const bool more = now > before;
@@ -99,12 +98,23 @@ void append_difference(std::string& text, std::uint64_t before, std::uint64_t no
 
 std::string difference(const ProcessResources& before, const ProcessResources& now) {
   std::string text;
-  append_difference(text, before.processes, now.processes, "processes");
+  append_difference(text, before.processes, std::max(before.processes, now.processes), "processes");
   append_difference(text, before.own.descriptors, now.own.descriptors, "descriptors");
+  if (before.own.descriptors != now.own.descriptors) text += " (now " + kinds_of_descriptors() + ")";
   append_difference(text, before.own.memory_files, now.own.memory_files, "handles of windows");
-  append_difference(text, before.own.threads, now.own.threads, "threads");
+  append_difference(text, before.own.threads, std::max(before.own.threads, now.own.threads), "threads");
   if (now.children && !before.children) text += std::string(text.empty() ? "" : ", ") + "children left uncollected";
   return text;
+}
+
+std::string left_over(const ProcessResources& before, std::chrono::milliseconds bound) {
+  const auto limit = Clock::now() + bound;
+  std::string left = difference(before, count_process_resources());
+  while (!left.empty() && Clock::now() < limit) {
+    std::this_thread::sleep_for(support_bounds::kLook);  // bounded: by `bound` of the loop
+    left = difference(before, count_process_resources());
+  }
+  return left;
 }
 
 std::ostream& operator<<(std::ostream& out, const ProcessResources& resources) {

@@ -34,14 +34,15 @@ struct ProcessResources {
 };
 ProcessResources count_process_resources();
 // The number of threads is left out: a thread that was joined stays in /proc for a moment, so that a count at once,
-// without settled_process_resources(), would see it.
+// without left_over(), would see it.
 ProcessResources count_resources_without_threads();
-// A reaper ends a moment after its emulator, a thread a moment after it was joined by others: looks again until the
-// count is `before`, for at most `bound`. The last count.
-ProcessResources settled_process_resources(const ProcessResources& before,
-                                           std::chrono::milliseconds bound = support_bounds::kSettle);
-// Empty when equal: "2 descriptors more, 1 threads less".
+// What differs from `before`; empty: nothing. "2 descriptors more (3 anon_inode, 9 pipe, …), 1 handles of windows
+// less". Descriptors and handles are compared in both directions: one that is gone was closed by somebody else.
+// Processes and threads only count when there are more: one that had just ended may have been in `before` still.
 std::string difference(const ProcessResources& before, const ProcessResources& now);
+// A reaper ends a moment after its emulator, a thread a moment after it was joined by others: looks again until there
+// is no difference, for at most `bound`. The difference at the last look.
+std::string left_over(const ProcessResources& before, std::chrono::milliseconds bound = support_bounds::kSettle);
 std::ostream& operator<<(std::ostream& out, const ProcessResources& resources);
 // The part of such a text that tells of one number. Nothing when it is the same.
 void append_difference(std::string& text, std::uint64_t before, std::uint64_t now, const char* what);

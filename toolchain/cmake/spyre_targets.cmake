@@ -13,7 +13,7 @@
 #                                           SPYRE_TEST_FUNCTION tells the program which
 #   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
 #                                                                                  anything else; one test; 77 = skipped
-#   spyre_add_folder(folder)                                                       add_subdirectory, if it is there
+#   spyre_add_folder(folder)                                                       add_subdirectory
 #
 # One run of a test program is one ctest entry, so that the cases of a device test share a booted card. Each run writes a
 # GoogleTest XML report into <build>/test-results, from which scripts/test counts cases.
@@ -24,10 +24,9 @@ file(MAKE_DIRECTORY "${SPYRE_TEST_RESULTS_DIR}")
 add_custom_target(unit_tests)
 add_custom_target(device_tests)
 
+# A folder that is not there is an error: a misspelt one would take its tests with it.
 function(spyre_add_folder folder)
-  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
-    add_subdirectory("${folder}")
-  endif()
+  add_subdirectory("${folder}")
 endfunction()
 
 macro(spyre_parse_target)

@@ -15,7 +15,7 @@ namespace svp::test {
 class NothingIsLeft {
  public:
   NothingIsLeft() : before_(count_process_resources()) {}
-  ~NothingIsLeft() { EXPECT_EQ(settled_process_resources(before_), before_) << "left behind"; }
+  ~NothingIsLeft() { EXPECT_EQ(left_over(before_), "") << "left behind"; }
   NothingIsLeft(const NothingIsLeft&) = delete;
   NothingIsLeft& operator=(const NothingIsLeft&) = delete;
 
@@ -31,7 +31,7 @@ class ProgramLeavesNothing final : public testing::Environment {
     std::thread([] {}).join();  // a sanitizer's own thread starts with the first of the program's
     before_ = count_process_resources();
   }
-  void TearDown() override { EXPECT_EQ(settled_process_resources(before_), before_) << "left behind by the program"; }
+  void TearDown() override { EXPECT_EQ(left_over(before_), "") << "left behind by the program"; }
 
  private:
   ProcessResources before_;

@@ -85,8 +85,7 @@ TEST_F(Attaching, CardThatDoesNotRunIsRefusedByName) {
 }
 
 TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
-  ASSERT_TRUE(card().wait_until_renewed()) << "windows of the owners before";
-  const auto before = test::quiet_process_resources();
+  const auto before = test::count_both(card());
   unsigned last_slot = 0;
   for (int i = 0; i < 3; ++i) {
     // Never "owned": who comes right after the last owner waits for its retirement.
@@ -97,8 +96,7 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
     EXPECT_TRUE(svp::test::all_bytes_are(memory, std::byte{0}));
     std::memset(memory.data(), 0x5a, memory.size());
   }
-  ASSERT_TRUE(card().wait_until_renewed());
-  EXPECT_EQ(test::settled_process_resources(before), before);
+  EXPECT_EQ(test::left_over(card(), before), "");
 }
 
 TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {
@@ -128,7 +126,7 @@ TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {
 
 TEST_F(Attaching, DescriptionIsTheSameFromBrokerSocketAndFile) {
   const auto owner = value_or_throw(attach_to("VF3"));
-  ASSERT_TRUE(card().wait_until_renewed());
+  ASSERT_TRUE(card().wait_until_at_rest());
   const auto asked = value_or_throw(describe_card(card().folder()));
   EXPECT_EQ(asked, card().description());
   const auto runtime = value_or_throw(RuntimeFolder::open(card().broker().folder().parent_path()));

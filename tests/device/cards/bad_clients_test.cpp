@@ -80,7 +80,8 @@ TEST_F(BadClient, TooLongAMessageIsRefused) {
 }
 
 TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
-  const auto before = test::quiet_process_resources();
+  ASSERT_TRUE(test::wait_until_at_rest(*broker_));
+  const auto before = test::count_process_resources();
   for (const std::size_t descriptors : {1u, 8u}) {
     const auto socket = connect();
     const std::vector<int> sent(descriptors, socket.get());
@@ -88,7 +89,8 @@ TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
     EXPECT_TRUE(std::holds_alternative<ErrorInfo>(value_or_throw(parse_broker_reply(answer(socket).text))));
   }
   EXPECT_EQ(value_or_throw(describe_card(broker_->folder().string())).functions[1].use, FunctionUse::Free);
-  EXPECT_EQ(test::settled_process_resources(before).own.descriptors, before.own.descriptors);
+  ASSERT_TRUE(test::wait_until_at_rest(*broker_));
+  EXPECT_EQ(test::left_over(before), "");
 }
 
 TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {

@@ -2,7 +2,7 @@
 #include "tests/device/cards/cards_support.hpp"
 #include "tests/bounds.hpp"
 
-#include <ostream>
+#include <stdexcept>
 #include <thread>
 
 namespace svp::test {
@@ -33,33 +33,48 @@ bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& h
   return true;
 }
 
-bool ServedCard::wait_until_renewed() const {
-  return wait_until([](const CardDescription& now) {
-    return now.slots_left == now.slots_total - 1 - static_cast<unsigned>(now.functions.size());
-  });
-}
+bool ServedCard::wait_until_at_rest() const { return test::wait_until_at_rest(*broker_); }
 
-ProcessResources quiet_process_resources() {
-  constexpr int kQuietRounds = 10;
-  ProcessResources last = count_process_resources();
-  for (int same = 0, rounds = 0; same < kQuietRounds && rounds < 100 * kQuietRounds; ++rounds) {
-    std::this_thread::sleep_for(test_bounds::kRareLook);  // bounded: a pause of the loop above
-    const ProcessResources now = count_process_resources();
-    same = now == last ? same + 1 : 0;
-    last = now;
+bool wait_until_at_rest(const Broker& broker) {
+  const auto end = std::chrono::steady_clock::now() + kBound;
+  while (!broker.at_rest()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
   }
-  return last;
+  return true;
 }
 
 BothProcesses count_both(const ServedCard& card) {
+  if (!card.wait_until_at_rest()) throw std::runtime_error("the broker does not come to rest");
   const pid_t emulator = card.description().emulator;
   return {count_process_resources(), descriptors_of(emulator), threads_of(emulator)};
 }
 
-std::ostream& operator<<(std::ostream& out, const BothProcesses& counts) {
-  out << counts.ours << "; the emulator: " << counts.emulator_threads << " threads";
-  for (const auto& [kind, number] : counts.emulator_descriptors) out << ", " << number << " of " << kind;
-  return out;
+namespace {
+
+std::string more_of_emulator(const BothProcesses& before, const BothProcesses& now) {
+  std::string text;
+  const auto append = [&](std::size_t had, std::size_t has, const std::string& what) {
+    if (has > had) append_difference(text, had, has, ("of the emulator's " + what).c_str());
+  };
+  for (const auto& [kind, number] : now.emulator_descriptors) {
+    const auto had = before.emulator_descriptors.find(kind);
+    append(had == before.emulator_descriptors.end() ? 0 : had->second, number, kind);
+  }
+  append(before.emulator_threads, now.emulator_threads, "threads");
+  return text;
+}
+
+}  // namespace
+
+std::string left_over(const ServedCard& card, const BothProcesses& before) {
+  std::string of_emulator;
+  (void)card.wait_until([&](const CardDescription&) {
+    of_emulator = more_of_emulator(before, count_both(card));
+    return of_emulator.empty();
+  });
+  const std::string ours = left_over(before.ours);
+  return ours + (ours.empty() || of_emulator.empty() ? "" : ", ") + of_emulator;
 }
 
 Tenant::Tenant(const std::string& folder, const std::string& function, const std::string& command)

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,8 +34,8 @@ class ServedCard {
   std::string folder() const { return broker_->folder().string(); }
   CardDescription description() const { return broker_->description(); }
   FunctionDescription function(wire::Target target) const { return description().functions.at(target - 1); }
-  // Waits until as many windows are plugged as are kept: nothing goes on in the background then.
-  bool wait_until_renewed() const;
+  // See Broker::at_rest(); false when it did not come in time.
+  bool wait_until_at_rest() const;
   // Waits until the description is as asked; false when it did not become so in time.
   bool wait_until(const std::function<bool(const CardDescription&)>& holds,
                   std::chrono::milliseconds bound = kBound) const;
@@ -46,19 +45,19 @@ class ServedCard {
   std::unique_ptr<Broker> broker_;
 };
 
-// What the broker closed is gone a moment later (its io_uring holds on to what it watched): counts until nothing
-// changes for a while, so that a count before something can be compared with one after it.
-ProcessResources quiet_process_resources();
+// False when the broker did not come to rest in time.
+bool wait_until_at_rest(const Broker& broker);
 
-// What this process and the card's emulator hold.
+// What this process and the card's emulator hold, counted while the broker is at rest: the broker's threads are this
+// process's, and what they hold for a moment must not be in a count that another one is compared with.
 struct BothProcesses {
   ProcessResources ours;
   std::map<std::string, std::size_t> emulator_descriptors;  // by kind
   std::size_t emulator_threads = 0;
-  friend bool operator==(const BothProcesses&, const BothProcesses&) = default;
 };
 BothProcesses count_both(const ServedCard& card);
-std::ostream& operator<<(std::ostream& out, const BothProcesses& counts);
+// Likewise left_over(): of this process, and what the emulator has more of, when it stays so.
+std::string left_over(const ServedCard& card, const BothProcesses& before);
 
 // tenant (see tenant.cpp), started; `attached` of the result is its first line.
 struct Tenant : HelperProcess {

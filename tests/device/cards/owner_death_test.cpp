@@ -20,7 +20,7 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
     card_ = std::make_unique<test::ServedCard>(2);
     for (const char* function : {"PF", "VF1", "VF2"}) Tenant first(card().folder(), function, "attach");
     EXPECT_TRUE(card().wait_until([](const auto& now) { return now.retirements.count == 3; }));
-    EXPECT_TRUE(card().wait_until_renewed());
+    EXPECT_TRUE(card().wait_until_at_rest());
   }
   static void TearDownTestSuite() { card_.reset(); }
   static test::ServedCard& card() { return *card_; }
@@ -49,7 +49,7 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
-  const auto before = test::quiet_process_resources();
+  const auto before = test::count_both(card());
   for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(1)}) {
     const std::string function = function_name(target);
     Tenant bystander(card().folder(), "VF2", "compute");
@@ -61,8 +61,7 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
     EXPECT_EQ(bystander.wait_exit(), 0);
     ASSERT_TRUE(card().wait_until([](const auto& now) { return now.functions[2].use == FunctionUse::Free; }));
   }
-  EXPECT_TRUE(card().wait_until_renewed());
-  EXPECT_EQ(test::settled_process_resources(before), before);
+  EXPECT_EQ(test::left_over(card(), before), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath, testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop"),

@@ -47,14 +47,6 @@ std::uint64_t resident_bytes(pid_t pid) {
   return 0;
 }
 
-// All functions but the PF are free, and their windows renewed.
-bool at_rest(const test::ServedCard& card) {
-  return card.wait_until([](const CardDescription& now) {
-    return std::ranges::all_of(now.functions | std::views::drop(1),
-                               [](const auto& function) { return function.use == FunctionUse::Free; });
-  }) && card.wait_until_renewed();
-}
-
 void work(const Workbench& bench, std::uint64_t pattern) {
   ASSERT_EQ(bench.run(Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, wire::Outcome::Ok);
   ASSERT_EQ(bench.run(Workbench::dma(bench.tensor(0), bench.host(0), 4096)).outcome, wire::Outcome::Ok);
@@ -92,25 +84,19 @@ TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
   const Workbench bench(*physical.device);
   // From its second owner on, a function has a renewed window: the first ones are those of the boot.
   ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, 10 * kVirtual));
-  ASSERT_TRUE(at_rest(card));
   const pid_t emulator = card.description().emulator;
-  const auto left_overs = test::quiet_process_resources();
   const auto before = test::count_both(card);
-  EXPECT_EQ(before.ours, left_overs);
   const std::uint64_t resident = resident_bytes(emulator);
   const auto retired = card.description().retirements.count;
 
   const unsigned owners = owners_wanted();
   ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, owners));
-  ASSERT_TRUE(at_rest(card));
+  ASSERT_TRUE(card.wait_until_at_rest());
   const auto after = card.description();
   EXPECT_GE(after.retirements.count, retired + owners);
   EXPECT_EQ(after.power_cycles, 0u);
   EXPECT_EQ(after.emulator, emulator);
-  (void)test::settled_process_resources(before.ours);
-  EXPECT_TRUE(card.wait_until([&](const auto&) { return test::count_both(card) == before; }))
-      << test::count_both(card) << "\n"
-      << before;
+  EXPECT_EQ(test::left_over(card, before), "");
   const std::uint64_t now = resident_bytes(emulator);
   EXPECT_LT(now, resident + kMoreResidentBytes);
   fmt::print("  {} retired; the emulator's resident memory {} -> {} KiB\n", after.retirements.count - retired,

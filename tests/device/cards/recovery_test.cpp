@@ -122,7 +122,7 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
   ServedCard card;
   Owner first(card.folder(), FunctionChoice::virtual_function(1));
   Owner second(card.folder(), FunctionChoice::physical());
-  ASSERT_TRUE(card.wait_until_renewed());
+  ASSERT_TRUE(card.wait_until_at_rest());
   for (int round = 0; round < 3; ++round) {
     EXPECT_THAT(value_or_throw(raise_card(card.folder(), ResetLevel::Card)), HasSubstr("card reset helped"));
     EXPECT_EQ(card.description().state, CardState::Running);
@@ -131,7 +131,7 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
       owner->expect_works();
     }
   }
-  EXPECT_TRUE(card.wait_until_renewed()) << "a plugged window was lost";
+  EXPECT_TRUE(card.wait_until_at_rest()) << "a plugged window was lost";
   EXPECT_EQ(card.function(wire::kTargetPhysical).serial, 0u) << "a window was changed";
   EXPECT_EQ(card.function(wire::kTargetPhysical).use, FunctionUse::Owned);
 }
@@ -166,7 +166,7 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
   }
   EXPECT_EQ(card.description().power_cycles, 0u);
   EXPECT_EQ(card.description().retirements.count, 3u) << "one for each owner of the PF that has gone, no more";
-  EXPECT_TRUE(card.wait_until_renewed()) << "a plugged window was lost";
+  EXPECT_TRUE(card.wait_until_at_rest()) << "a plugged window was lost";
 }
 
 TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {

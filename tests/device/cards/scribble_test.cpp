@@ -115,8 +115,7 @@ TEST(RetiredWindow, ScribbledOnDisturbsNobody) {
   // From its second owner on, a function has a renewed window: the first ones are those of the boot.
   Tenant(card.folder(), "VF1", "attach").kill();
   ASSERT_TRUE(card.wait_until([](const auto& now) { return now.retirements.count == 1; }));
-  ASSERT_TRUE(card.wait_until_renewed());
-  const auto left_overs = test::quiet_process_resources();
+  const auto processes = test::count_both(card);
   const auto before = card.description();
   ASSERT_NO_FATAL_FAILURE(let_a_child_scribble(card));
   pf.expect_untouched();
@@ -125,13 +124,13 @@ TEST(RetiredWindow, ScribbledOnDisturbsNobody) {
   // Both owners have ended, and the windows of both are renewed. Nothing else has changed.
   EXPECT_TRUE(card.wait_until([&](const auto& now) { return now.retirements.count == before.retirements.count + 2; }));
   EXPECT_TRUE(card.wait_until([&](const auto& now) { return now.functions[1].use == FunctionUse::Free; }));
-  EXPECT_TRUE(card.wait_until_renewed());
+  EXPECT_TRUE(card.wait_until_at_rest());
   const auto after = card.description();
   EXPECT_EQ(after.retirements.count, before.retirements.count + 2);
   EXPECT_EQ(after.state, CardState::Running);
   EXPECT_EQ(after.functions[0], before.functions[0]);
   EXPECT_EQ(after.functions[2], before.functions[2]);
-  EXPECT_EQ(test::settled_process_resources(left_overs), left_overs);
+  EXPECT_EQ(test::left_over(card, processes), "");
 }
 
 }  // namespace

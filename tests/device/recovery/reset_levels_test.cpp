@@ -186,7 +186,7 @@ TEST_P(TwentyOf, NothingIsLeftBehind) {
     EXPECT_EQ(report.level(), level) << describe(report);
     owner.expect_works();
   }
-  EXPECT_EQ(test::settled_process_resources(before), before);
+  EXPECT_EQ(test::left_over(before), "");
   EXPECT_EQ(owner.runtime().host_memory().statistics().used_bytes, memory.used_bytes);
 }
 

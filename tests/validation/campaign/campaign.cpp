@@ -106,8 +106,7 @@ class Runner {
   }
 
   void judge_process(ScenarioContext& context, const test::ProcessResources& before) {
-    const auto now = test::settled_process_resources(before);
-    const std::string left = difference(before, now);
+    const std::string left = test::left_over(before);
     context.clean("process", left.empty(), left.empty() ? "process as before" : left);
   }
 

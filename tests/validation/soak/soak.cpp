@@ -170,7 +170,7 @@ SoakReport run_soak(const SoakOptions& options) {
     Soak soak(options, report);
     soak.run();
   }
-  const std::string left = test::difference(before, test::settled_process_resources(before));
+  const std::string left = test::left_over(before);
   if (!left.empty()) report.left.push_back(left);
   report.took = Clock::now() - began;
   return report;
