@@ -9,6 +9,7 @@
 // The launch of a program has the symbols (shared/kernel_abi.hpp, all of kind Address, operand i for symbol i):
 //   0               the program
 //   1 … n           its arguments
+//   then            the tables of functions, when uses_tables(): those of all functions, in order of the opcodes
 //   then            the workspace, which is the pool, when workspace_bytes() is not 0
 //   then            the scratchpads of the function, when scratchpads_bytes() is not 0: that of slice s begins
 //                   kScratchpadStride · s bytes from there. What a program leaves in them the next one finds
@@ -68,7 +69,7 @@ struct Header {
   std::uint64_t pool_bytes;        // memory of one launch, undefined at its start; a multiple of 128
   std::uint32_t slices;            // 0 … kMaxSlices
   std::uint32_t scratchpad_bytes;  // of each slice, as far as the program uses it; a multiple of 128
-  std::uint32_t flags;             // kOneStorage; other bits are 0
+  std::uint32_t flags;             // kOneStorage, kFunctionTables; other bits are 0
   std::uint8_t reserved[44];
 };
 static_assert(sizeof(Header) == kStickBytes);
@@ -77,6 +78,11 @@ static_assert(sizeof(Header) == kStickBytes);
 // allows it. Without the flag they may only be exactly the same bytes.
 inline constexpr std::uint32_t kOneStorage = 1;
 
+// Operands may lie in the tables of functions, Base::Tables. They stand once for all programs of a launcher, so that a
+// program needs none of its own.
+inline constexpr std::uint32_t kFunctionTables = 2;
+constexpr bool uses_tables(const Header& header) { return (header.flags & kFunctionTables) != 0; }
+
 constexpr std::uint64_t workspace_bytes(const Header& header) { return header.pool_bytes; }
 // From the first byte of the first slice to the last one that the program may use of the last slice.
 constexpr std::uint64_t scratchpads_bytes(const Header& header) {
@@ -84,9 +90,10 @@ constexpr std::uint64_t scratchpads_bytes(const Header& header) {
   return (header.slices - 1) * kScratchpadStride + header.scratchpad_bytes;
 }
 // The operands of a launch: the program, its arguments, and what it needs besides.
-inline constexpr unsigned kMaxLaunchOperands = kMaxArguments + 3;
+inline constexpr unsigned kMaxLaunchOperands = kMaxArguments + 4;
 constexpr std::uint32_t launch_operands(const Header& header) {
-  return 1 + header.argument_count + (workspace_bytes(header) != 0 ? 1 : 0) + (scratchpads_bytes(header) != 0 ? 1 : 0);
+  return 1 + header.argument_count + (uses_tables(header) ? 1 : 0) + (workspace_bytes(header) != 0 ? 1 : 0) +
+         (scratchpads_bytes(header) != 0 ? 1 : 0);
 }
 
 enum class Access : std::uint32_t { None = 0, Read = 1, Write = 2, ReadWrite = 3 };
@@ -126,7 +133,7 @@ constexpr unsigned item_bytes(Format format) {
 }
 constexpr unsigned lanes_of(Format format) { return static_cast<unsigned>(kStickBytes) / item_bytes(format); }
 
-enum class Base : std::uint8_t { None = 0, Argument = 1, Data = 2, Pool = 3, Scratchpad = 4 };
+enum class Base : std::uint8_t { None = 0, Argument = 1, Data = 2, Pool = 3, Scratchpad = 4, Tables = 5 };
 
 inline constexpr std::uint8_t kNoDimension = 0xFF;
 
@@ -236,6 +243,16 @@ struct Operation {
 static_assert(sizeof(Operation) == 8 * kStickBytes && offsetof(Operation, operand) == 2 * kStickBytes);
 
 inline constexpr std::uint64_t kTableBytes = 65536 * sizeof(std::uint16_t);  // of a function on DL16
+
+// Base::Tables has the table of each function, one behind the other; that of Softplus is for these constants.
+inline constexpr std::uint64_t kAllTablesBytes =
+    (static_cast<std::uint64_t>(Opcode::Softplus) - static_cast<std::uint64_t>(Opcode::Exp) + 1) * kTableBytes;
+constexpr bool is_function(Opcode opcode) { return opcode >= Opcode::Exp && opcode <= Opcode::Softplus; }
+constexpr std::uint64_t table_offset(Opcode function) {
+  return (static_cast<std::uint64_t>(function) - static_cast<std::uint64_t>(Opcode::Exp)) * kTableBytes;
+}
+inline constexpr float kTableBeta = 1;
+inline constexpr float kTableThreshold = 20;
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 

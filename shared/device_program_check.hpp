@@ -79,7 +79,7 @@ constexpr Refusal check_header(const Header& header, std::uint64_t bytes_availab
   if (header.pool_bytes > kMaxPoolBytes || !is_aligned(header.pool_bytes, kStickBytes)) return refuse(Where::Pool);
   if (header.slices > kMaxSlices || header.scratchpad_bytes > kMaxSliceScratchpadBytes) return refuse(Where::Slices);
   if (!is_aligned(header.scratchpad_bytes, kStickBytes)) return refuse(Where::Slices);
-  if ((header.flags & ~kOneStorage) != 0) return refuse(Where::Reserved);
+  if ((header.flags & ~(kOneStorage | kFunctionTables)) != 0) return refuse(Where::Reserved);
   return detail::all_zero(header.reserved) ? Refusal{} : refuse(Where::Reserved);
 }
 

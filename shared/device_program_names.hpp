@@ -127,6 +127,7 @@ constexpr std::string_view name(Base base) {
     case Base::Data: return "data";
     case Base::Pool: return "pool";
     case Base::Scratchpad: return "scratchpad";
+    case Base::Tables: return "tables";
   }
   return "unknown";
 }

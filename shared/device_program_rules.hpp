@@ -167,6 +167,7 @@ constexpr bool base_is_good(const Context& c, const Operand& operand, Role role)
     case Base::Data: return operand.argument == 0 && !is_output(role);
     case Base::Pool:
     case Base::Scratchpad: return operand.argument == 0 && role != Role::Table;
+    case Base::Tables: return operand.argument == 0 && role == Role::Table && uses_tables(c.header);
     case Base::None: break;
   }
   return false;
@@ -178,6 +179,7 @@ constexpr std::uint64_t bytes_of_base(const Context& c, const Operand& operand) 
     case Base::Data: return c.header.data_bytes;
     case Base::Pool: return c.header.pool_bytes;
     case Base::Scratchpad: return c.header.scratchpad_bytes;
+    case Base::Tables: return kAllTablesBytes;
     case Base::None: break;
   }
   return 0;
@@ -283,6 +285,16 @@ constexpr bool writes_once(const Context& c, unsigned i, const Box& box) {
   return box.places_differ();
 }
 
+// In Base::Tables an operation has the table of its own function, for the constants that it names.
+constexpr Where check_table(const Context& c, const Operand& operand) {
+  if (operand.base != Base::Tables) return Where::Nothing;
+  if (operand.offset != table_offset(c.operation.opcode)) return Where::Offset;
+  if (c.operation.opcode != Opcode::Softplus) return Where::Nothing;
+  const bool has = c.operation.constant[0] == std::bit_cast<std::uint32_t>(kTableBeta) &&
+                   c.operation.constant[1] == std::bit_cast<std::uint32_t>(kTableThreshold);
+  return has ? Where::Nothing : Where::Constant;
+}
+
 constexpr Where check_operand(const Context& c, unsigned i) {
   const Operand& operand = c.operand(i);
   const Role role = c.role(i);
@@ -292,6 +304,7 @@ constexpr Where check_operand(const Context& c, unsigned i) {
   if (!stick_dim_is_good(c, operand, role)) return Where::StickDim;
   if (!all_zero(operand.reserved)) return Where::Reserved;
   if (!is_aligned(operand.offset, kStickBytes)) return Where::Offset;
+  if (const Where where = check_table(c, operand); where != Where::Nothing) return where;
   if (!strides_are_good(operand)) return Where::Stride;
   if (!loop_strides_are_good(c, operand, role)) return Where::LoopStride;
   if (!slices_are_good(c, i)) return Where::Split;

@@ -74,7 +74,7 @@ class Broker {
   // Of the card's files.
   const std::filesystem::path& folder() const;
   CardDescription description() const;
-  // True when nothing is under way: the card runs; every client is an owner that lives, and none waits; functions,
+  // True when nothing is under way: the card runs; every client is an owner that exists, none waits; functions,
   // windows and peers for owners to come are as they stay until the next owner; card.json is written. What the broker's
   // process holds then is the same each time. Asks the broker's thread and waits for it.
   bool at_rest() const;

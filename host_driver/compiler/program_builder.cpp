@@ -4,7 +4,7 @@
 #include <span>
 
 #include "host_driver/compiler/lowering.hpp"
-#include "host_driver/program/stored_tables.hpp"
+#include "host_driver/program/function_tables.hpp"
 #include "shared/dl16.hpp"
 #include "shared/units.hpp"
 
@@ -95,7 +95,7 @@ bool ProgramBuilder::must_not_overwrite(const TensorOp& op) const {
 }
 
 bool ProgramBuilder::overlap(const TensorUse& a, const TensorUse& b, const std::vector<std::uint32_t>& extent) const {
-  if (a.base != b.base || a.argument != b.argument || a.base == Base::Data) return false;
+  if (a.base != b.base || a.argument != b.argument || a.base == Base::Data || a.base == Base::Tables) return false;
   const auto of_a = reach_of(a, extent, loops_), of_b = reach_of(b, extent, loops_);
   return of_a.second > of_b.first && of_b.second > of_a.first;
 }
@@ -133,14 +133,16 @@ TensorUse ProgramBuilder::temporary(Format format, const std::vector<std::uint32
 }
 
 TensorUse ProgramBuilder::table(Opcode function, const std::vector<float>& constants) {
+  program::FunctionConstants of;
+  if (constants.size() == 2) of = {.beta = constants[0], .threshold = constants[1]};
+  if (program::in_all_tables(function, of)) {
+    const std::uint64_t offset = wire::program::table_offset(function);
+    return {.base = Base::Tables, .format = Format::Dl16, .offset = static_cast<std::int64_t>(offset)};
+  }
   const auto [entry, is_new] = tables_.try_emplace({function, constants}, program_.data.size());
   if (is_new) {
-    program::FunctionConstants of;
-    if (constants.size() == 2) of = {.beta = constants[0], .threshold = constants[1]};
-    const std::span<const wire::Dl16> stored = program::stored_table(function, of);
-    const std::vector<wire::Dl16> made =
-        stored.empty() ? program::function_table(function, of) : std::vector<wire::Dl16>{};
-    const auto bytes = std::as_bytes(stored.empty() ? std::span(made) : stored);
+    const std::vector<wire::Dl16> table = program::function_table(function, of);
+    const auto bytes = std::as_bytes(std::span(table));
     program_.data.insert(program_.data.end(), bytes.begin(), bytes.end());
   }
   return {.base = Base::Data, .format = Format::Dl16, .offset = static_cast<std::int64_t>(entry->second)};

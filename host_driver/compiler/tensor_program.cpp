@@ -106,6 +106,7 @@ class Needs {
           parts_.slices = std::max(parts_.slices, slices);
         }
         break;
+      case Base::Tables: parts_.flags |= format::kFunctionTables; break;
       case Base::None:
       case Base::Data: break;
     }

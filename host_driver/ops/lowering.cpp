@@ -14,7 +14,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/ops/operation_arguments.hpp"
 #include "host_driver/ops/result_types.hpp"
-#include "host_driver/program/stored_tables.hpp"
+#include "host_driver/program/function_tables.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
 
@@ -48,17 +48,18 @@ std::vector<std::int64_t> size_in_memory(const Value& value) {
   return size;
 }
 
-// Stored, or kept until the process ends: making one takes milliseconds, and programs with it are made often.
+svp::program::FunctionConstants values_of(const std::vector<float>& constants) {
+  if (constants.size() != 2) return {};
+  return {.beta = constants[0], .threshold = constants[1]};
+}
+
+// Kept until the process ends: making one takes milliseconds, and programs with it are made often.
 std::span<const wire::Dl16> kept_table(Opcode opcode, const std::vector<float>& constants) {
-  svp::program::FunctionConstants values;
-  if (constants.size() == 2) values = {.beta = constants[0], .threshold = constants[1]};
-  const std::span<const wire::Dl16> stored = svp::program::stored_table(opcode, values);
-  if (!stored.empty()) return stored;
   static std::mutex mutex;
   static std::map<std::pair<Opcode, std::vector<float>>, std::vector<wire::Dl16>> tables;
   const std::lock_guard lock(mutex);
   std::vector<wire::Dl16>& table = tables[{opcode, constants}];
-  if (table.empty()) table = svp::program::function_table(opcode, values);
+  if (table.empty()) table = svp::program::function_table(opcode, values_of(constants));
   return table;
 }
 
@@ -71,8 +72,6 @@ std::optional<double> of_no_elements(Opcode opcode) {
     default: return std::nullopt;
   }
 }
-
-bool takes_table(Opcode opcode) { return opcode >= Opcode::Exp && opcode <= Opcode::Softplus; }
 
 }  // namespace
 
@@ -202,6 +201,7 @@ const Value& Lowering::fitting(const Value& value, const Value& out) {
 }
 
 const Value& Lowering::table_for(Opcode opcode, const std::vector<float>& constants) {
+  if (svp::program::in_all_tables(opcode, values_of(constants))) return keep(writer_.table(opcode));
   return keep(writer_.table(kept_table(opcode, constants)));
 }
 
@@ -209,7 +209,7 @@ void Lowering::elementwise(Opcode opcode, const std::vector<const Value*>& input
                            const std::vector<float>& constants) {
   OperationParts parts{.opcode = opcode, .extent = out.size(), .operands = {}, .constants = constants};
   for (const Value* input : inputs) parts.operands.push_back(aligned(fitting(*input, out), out.rank()));
-  if (takes_table(opcode) && out.format() == program::Format::Dl16) {
+  if (program::is_function(opcode) && out.format() == program::Format::Dl16) {
     parts.operands.push_back(aligned(table_for(opcode, constants), out.rank()));
   }
   parts.operands.push_back(aligned(out, out.rank()));

@@ -149,6 +149,17 @@ Value ProgramWriter::scalar(DataType dtype, DeviceType device_dtype, double valu
   return data(TensorForm::dense(dtype, {}, device_dtype), std::as_bytes(std::span(&bits, 1)));
 }
 
+Value ProgramWriter::table(program::Opcode function) {
+  Value value{.base = program::Base::Tables,
+              .argument = 0,
+              .offset = program::table_offset(function),
+              .form = TensorForm::dense(DataType::Float16, {}, DeviceType::Dl16),
+              .access = {}};
+  value.access = access_of(value.form);
+  parts_.flags |= program::kFunctionTables;
+  return value;
+}
+
 Value ProgramWriter::table(std::span<const std::uint16_t> entries) {
   return data(TensorForm::dense(DataType::Float16, {}, DeviceType::Dl16), std::as_bytes(entries));
 }

@@ -87,7 +87,9 @@ class ProgramWriter {
   Value pool(const TensorForm& form);
   // One element, for every dimension that an operation has. Throws InvalidArgument ("number") when it is beyond DL16.
   Value scalar(DataType dtype, DeviceType device_dtype, double value);
-  // The table of a function on DL16, 65 536 entries.
+  // The table of a function on DL16, 65 536 entries: of those that stand once on the card, and one of the program's
+  // own.
+  Value table(program::Opcode function);
   Value table(std::span<const std::uint16_t> entries);
   // Any constant tensor, in device layout.
   Value data(TensorForm form, std::span<const std::byte> bytes);

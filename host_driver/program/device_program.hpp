@@ -26,6 +26,8 @@ class DeviceProgram {
   const wire::program::Header& header() const { return header_; }
   // What a launch has to bring, in order.
   std::span<const wire::program::Argument> arguments() const { return arguments_; }
+  // A launch has to bring the tables of functions, program::stored_tables().
+  bool uses_tables() const { return wire::program::uses_tables(header_); }
   // Memory of one launch; 0: it needs none.
   std::uint64_t workspace_bytes() const { return wire::program::workspace_bytes(header_); }
   // As far as it uses the function's scratchpads; 0: not at all.
@@ -55,7 +57,7 @@ class DeviceProgram {
     std::uint8_t argument;  // Base::Argument; else 0
     std::uint64_t offset;   // Base::Scratchpad: in its slice
   };
-  // Of the `index`-th operand that the driver adds behind the arguments: the workspace, or the scratchpads.
+  // Of the `index`-th operand that the driver adds behind the arguments: tables, workspace or scratchpads.
   Place place_behind_arguments(std::size_t index, std::uint64_t offset) const;
   // Which operand of the operation reaches that byte in any iteration of the loops around it: the output of what was
   // written, else an input. Of several inputs the first. Empty: none does.

@@ -16,10 +16,15 @@ namespace svp::program {
 // Softplus has two constants: beta * x > threshold gives x, else ln(1 + e^(beta * x)) / beta. Others do not look at
 // them.
 struct FunctionConstants {
-  float beta = 1;
-  float threshold = 20;
+  float beta = wire::program::kTableBeta;
+  float threshold = wire::program::kTableThreshold;
   friend bool operator==(const FunctionConstants&, const FunctionConstants&) = default;
 };
+// True: wire::program::Base::Tables has the table, and a program needs none of its own.
+constexpr bool in_all_tables(wire::program::Opcode function, FunctionConstants constants) {
+  return wire::program::is_function(function) &&
+         (function != wire::program::Opcode::Softplus || constants == FunctionConstants{});
+}
 FunctionConstants constants_of(const wire::program::Operation& operation);
 
 // All of these throw InvalidArgument for an opcode that is no function.

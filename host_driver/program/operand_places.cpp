@@ -45,6 +45,7 @@ std::uint64_t bytes_of_base(const DeviceProgram& program, const wire::program::O
     case Base::Data: return header.data_bytes;
     case Base::Pool: return header.pool_bytes;
     case Base::Scratchpad: return header.scratchpad_bytes;
+    case Base::Tables: return wire::program::kAllTablesBytes;
     case Base::None: break;
   }
   return 0;
@@ -56,6 +57,7 @@ std::string name_of_base(const wire::program::Operand& operand) {
     case Base::Data: return "the program's data";
     case Base::Pool: return "the pool";
     case Base::Scratchpad: return "a scratchpad";
+    case Base::Tables: return "the tables of functions";
     case Base::None: break;
   }
   return "no memory";
@@ -86,6 +88,7 @@ std::string DeviceProgram::describe_index(const wire::program::Refusal& refusal)
 }
 
 DeviceProgram::Place DeviceProgram::place_behind_arguments(std::size_t index, std::uint64_t offset) const {
+  if (uses_tables() && index-- == 0) return {.base = Base::Tables, .argument = 0, .offset = offset};
   if (index == 0 && workspace_bytes() != 0) return {.base = Base::Pool, .argument = 0, .offset = offset};
   return {.base = Base::Scratchpad, .argument = 0, .offset = offset % wire::program::kScratchpadStride};
 }

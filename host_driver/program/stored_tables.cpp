@@ -21,12 +21,14 @@ namespace svp::program {
 
 using wire::program::Opcode;
 
+std::span<const wire::Dl16> stored_tables() {
+  return {spyre_function_tables, wire::program::kAllTablesBytes / sizeof(wire::Dl16)};
+}
+
 std::span<const wire::Dl16> stored_table(Opcode function, FunctionConstants constants) {
-  constexpr std::size_t kCodes = 65536;
-  if (function < Opcode::Exp || function > Opcode::Softplus) return {};
-  if (function == Opcode::Softplus && constants != FunctionConstants{}) return {};
-  const auto number = static_cast<std::size_t>(function) - static_cast<std::size_t>(Opcode::Exp);
-  return {spyre_function_tables + number * kCodes, kCodes};
+  if (!in_all_tables(function, constants)) return {};
+  constexpr std::size_t kCodes = wire::program::kTableBytes / sizeof(wire::Dl16);
+  return stored_tables().subspan(wire::program::table_offset(function) / sizeof(wire::Dl16), kCodes);
 }
 
 }  // namespace svp::program

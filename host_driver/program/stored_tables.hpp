@@ -9,8 +9,9 @@
 
 namespace svp::program {
 
-// What function_table() gives, for as long as the process runs. Empty: there is none for these constants. All functions
-// have one for the constants by default. Any thread.
+// What function_table() gives, for as long as the process runs: of all functions, and of one. Empty: there is none for
+// these constants. All functions have one for the constants by default. Any thread.
+std::span<const wire::Dl16> stored_tables();  // what Base::Tables holds: kAllTablesBytes
 std::span<const wire::Dl16> stored_table(wire::program::Opcode function, FunctionConstants constants = {});
 
 }  // namespace svp::program

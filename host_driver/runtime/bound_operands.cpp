@@ -138,7 +138,7 @@ void check_raw(const Kernel& kernel, std::size_t index, const Argument& given, s
 
 }  // namespace
 
-// The program, what the caller gives for its arguments, a workspace, and the function's scratchpads.
+// The program, what the caller gives for its arguments, the tables, a workspace, and the function's scratchpads.
 void BoundOperands::bind_program(FlexAllocator& allocator, Scratchpads& scratchpads, const Job& job,
                                  std::span<const Argument> arguments, AllocationUses& uses) {
   const DeviceProgram& program = *job.device_program();
@@ -153,6 +153,10 @@ void BoundOperands::bind_program(FlexAllocator& allocator, Scratchpads& scratchp
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     check_raw(*kernel_, i + 1, arguments[i], program.arguments()[i].bytes);
     resolve(allocator, arguments[i], form_->geometry[i + 1], i + 1, uses);
+  }
+  if (program.uses_tables()) {
+    const std::size_t i = place_.size();
+    resolve(allocator, Argument::raw(job.program()->tables_index()), form_->geometry[i], i, uses);
   }
   if (program.workspace_bytes() != 0) bind_workspace(allocator, uses);
   if (program.scratchpads_bytes() != 0) add_own(scratchpads.use(allocator, uses));

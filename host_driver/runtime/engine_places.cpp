@@ -2,55 +2,40 @@
 #include "host_driver/runtime/engine_places.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
-#include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/program/stored_tables.hpp"
 
 namespace svp {
 
-EnginePlaces::Place& EnginePlaces::place_of(const std::shared_ptr<const Kernel>& engine) {
-  for (auto& [known, place] : places_) {
-    if (known == engine || std::ranges::equal(known->image(), engine->image())) return place;
+EnginePlaces::Engine& EnginePlaces::place_of(const std::shared_ptr<const Kernel>& engine) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [known, place] : engines_) {
+    if (known == engine || std::ranges::equal(known->image(), engine->image())) return *place;
   }
-  return places_.emplace_back(engine, Place{}).second;
+  return *engines_.emplace_back(engine, std::make_unique<Engine>()).second;
 }
 
-// Allocations may call the program's memory-pressure callback, and a launch may wait for a function of the program:
-// both without the lock. Of two threads that place the same engine the second one's memory is given back.
 std::shared_ptr<const LoadedProgram> EnginePlaces::load(const std::shared_ptr<FlexAllocator>& allocator,
                                                         const std::shared_ptr<const Kernel>& engine, FlexStream& stream,
                                                         bool again) {
-  const auto here = [](const Place& place) { return place.image != nullptr && place.image->on_card(); };
-  // What waits for `sent` finds it there.
-  const auto ready = [&](const Place& place) {
-    return here(place) && place.sent != nullptr && place.sent->stage() != EventStage::Failed;
-  };
-  Place before;
-  {
-    const std::lock_guard lock(mutex_);
-    before = place_of(engine);
-  }
-  if (ready(before) && !again) {
-    stream.Wait(before.sent);
-    return before.image;
-  }
-  Place mine{.image = here(before) ? before.image : std::make_shared<const LoadedProgram>(allocator, engine),
-             .sent = nullptr};
-  const auto image = engine->image();
-  stream.Launch(Job::to_device(image.data(), mine.image->allocation_index(), image.size()), {}, {.keep_alive = engine});
-  mine.sent = stream.Record();
-  Place other;  // of another thread that was first, or what was there before
-  {
-    const std::lock_guard lock(mutex_);
-    Place& place = place_of(engine);
-    if (place.image == before.image || !ready(place)) {
-      other = std::exchange(place, mine);
-      return mine.image;
-    }
-    other = place;
-  }
-  stream.Wait(other.sent);
-  return other.image;
+  return place_of(engine).load(
+      stream, again, [&] { return std::make_shared<const LoadedProgram>(allocator, engine); },
+      [&](const LoadedProgram& place) {
+        const auto image = engine->image();
+        stream.Launch(Job::to_device(image.data(), place.allocation_index(), image.size()), {}, {.keep_alive = engine});
+      });
+}
+
+std::shared_ptr<const PlacedTables> EnginePlaces::load_tables(const std::shared_ptr<FlexAllocator>& allocator,
+                                                              FlexStream& stream, bool again) {
+  return tables_.load(
+      stream, again, [&] { return std::make_shared<const PlacedTables>(allocator); },
+      [&](const PlacedTables& place) {
+        const auto tables = std::as_bytes(program::stored_tables());
+        stream.Launch(Job::to_device(tables.data(), place.allocation_index(), tables.size()), {});
+      });
 }
 
 }  // namespace svp

@@ -86,9 +86,14 @@ class PlanLoader {
   std::shared_ptr<const LoadedProgram> send_program(const Job& job) {
     auto program = kept(job);
     // A plan that is loaded already is loaded again to repair what is on the card.
-    const auto engine = runtime_.engines().load(allocator_, job.binary()->engine(), stream_, program != nullptr);
-    if (program == nullptr || program->allocation_index() != engine->allocation_index()) {
-      program = std::make_shared<const LoadedProgram>(allocator_, job.binary(), engine);
+    const bool again = program != nullptr;
+    const auto engine = runtime_.engines().load(allocator_, job.binary()->engine(), stream_, again);
+    std::shared_ptr<const PlacedTables> tables;
+    if (job.device_program()->uses_tables()) tables = runtime_.engines().load_tables(allocator_, stream_, again);
+    const auto tables_index = tables == nullptr ? AllocationIndex::Null : tables->allocation_index();
+    if (!again || program->allocation_index() != engine->allocation_index() ||
+        program->tables_index() != tables_index) {
+      program = std::make_shared<const LoadedProgram>(allocator_, job.binary(), engine, tables);
     }
     send(job.device_program()->bytes(), program->program_index(), 0, job.device_program());
     return program;

@@ -101,6 +101,11 @@ const DeviceCompute* JobPlan::compute() const {
   return compute_ == kNone ? nullptr : &std::get<DeviceCompute>(steps_[compute_]);
 }
 
+PlacedTables::PlacedTables(std::shared_ptr<FlexAllocator> allocator)
+    : allocator_(std::move(allocator)), index_(allocator_->allocate(wire::program::kAllTablesBytes)) {}
+
+PlacedTables::~PlacedTables() { (void)allocator_->try_deallocate(index_); }
+
 LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel)
     : allocator_(std::move(allocator)),
       kernel_(std::move(kernel)),
@@ -121,12 +126,13 @@ LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shar
 }
 
 LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel,
-                             std::shared_ptr<const LoadedProgram> engine)
+                             std::shared_ptr<const LoadedProgram> engine, std::shared_ptr<const PlacedTables> tables)
     : allocator_(std::move(allocator)),
       kernel_(std::move(kernel)),
       index_(engine->allocation_index()),
       offset_(engine->offset()),
       engine_(std::move(engine)),
+      tables_(std::move(tables)),
       program_(allocator_->allocate(kernel_->program()->bytes().size())) {}
 
 LoadedProgram::~LoadedProgram() {

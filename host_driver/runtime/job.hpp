@@ -108,6 +108,24 @@ class JobPlan {
   bool in_stream_ = false;
 };
 
+// The place of program::stored_tables() in Tensor memory.
+class PlacedTables {
+ public:
+  // Throws OutOfMemory.
+  explicit PlacedTables(std::shared_ptr<FlexAllocator> allocator);
+  ~PlacedTables();
+  PlacedTables(const PlacedTables&) = delete;
+  PlacedTables& operator=(const PlacedTables&) = delete;
+
+  AllocationIndex allocation_index() const { return index_; }
+  // False: a reset of the function took the place away.
+  bool on_card() const { return allocator_->try_resolve(index_).has_value(); }
+
+ private:
+  std::shared_ptr<FlexAllocator> allocator_;
+  AllocationIndex index_;
+};
+
 // A kernel's place in Program memory; given back when the last job, copy or running launch that uses it is gone. Of a
 // device program: a part in the place of the engine, and the program's own place in Tensor memory.
 class LoadedProgram {
@@ -119,9 +137,10 @@ class LoadedProgram {
   // fit.
   LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel, AllocationIndex place,
                 std::uint64_t offset);
-  // `kernel` is of a device program; `engine` is the place of its image. Throws OutOfMemory.
+  // `kernel` is of a device program; `engine` is the place of its image, `tables` that of the tables of functions: null
+  // when the program does not use them. Throws OutOfMemory.
   LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel,
-                std::shared_ptr<const LoadedProgram> engine);
+                std::shared_ptr<const LoadedProgram> engine, std::shared_ptr<const PlacedTables> tables);
   ~LoadedProgram();
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
@@ -129,12 +148,17 @@ class LoadedProgram {
   AllocationIndex allocation_index() const { return index_; }
   std::uint64_t offset() const { return offset_; }            // of the image, in the allocation
   AllocationIndex program_index() const { return program_; }  // of a device program's bytes, else Null
+  // Of the tables that a device program uses, else Null.
+  AllocationIndex tables_index() const {
+    return tables_ == nullptr ? AllocationIndex::Null : tables_->allocation_index();
+  }
   const Kernel& kernel() const { return *kernel_; }
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
   // False: a reset of the function took the place away.
   bool on_card() const {
     return allocator_->try_resolve(index_).has_value() &&
-           (program_ == AllocationIndex::Null || allocator_->try_resolve(program_).has_value());
+           (program_ == AllocationIndex::Null || allocator_->try_resolve(program_).has_value()) &&
+           (tables_ == nullptr || tables_->on_card());
   }
 
  private:
@@ -144,6 +168,7 @@ class LoadedProgram {
   std::uint64_t offset_ = 0;
   AllocationUses borrowed_;  // of memory of somebody else
   std::shared_ptr<const LoadedProgram> engine_;
+  std::shared_ptr<const PlacedTables> tables_;
   AllocationIndex program_ = AllocationIndex::Null;
 };
 

@@ -15,8 +15,9 @@ std::uint64_t sticks_of(std::uint64_t bytes) { return std::max<std::uint64_t>(by
 
 std::vector<std::uint64_t> operand_sticks(const DeviceProgram& program) {
   std::vector<std::uint64_t> sticks{sticks_of(program.bytes().size())};
-  sticks.reserve(program.arguments().size() + 3);
+  sticks.reserve(program.arguments().size() + 4);
   for (const wire::program::Argument& argument : program.arguments()) sticks.push_back(sticks_of(argument.bytes));
+  if (program.uses_tables()) sticks.push_back(sticks_of(wire::program::kAllTablesBytes));
   if (program.workspace_bytes() != 0) sticks.push_back(sticks_of(program.workspace_bytes()));
   if (program.scratchpads_bytes() != 0) sticks.push_back(sticks_of(program.scratchpads_bytes()));
   return sticks;

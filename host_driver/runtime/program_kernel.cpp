@@ -32,7 +32,7 @@ void add_operand(KernelMetadata& metadata, std::string name, wire::SegmentAccess
   metadata.symbols.push_back({.kind = wire::SymbolKind::Address, .operand = index, .axis = 0, .dimension = 0});
 }
 
-// Symbols 0: the program, 1 … n: its arguments, then the workspace and the scratchpads (shared/device_program.hpp).
+// Symbols 0: the program, 1 … n: its arguments, then tables, workspace and scratchpads (shared/device_program.hpp).
 KernelMetadata metadata_of(const DeviceProgram& program) {
   KernelMetadata metadata;
   metadata.name = program.name();
@@ -40,6 +40,7 @@ KernelMetadata metadata_of(const DeviceProgram& program) {
   for (std::size_t i = 0; i < program.arguments().size(); ++i) {
     add_operand(metadata, "argument " + std::to_string(i), access_of(program.arguments()[i]), false);
   }
+  if (program.uses_tables()) add_operand(metadata, "tables", wire::kSegmentRead, false);
   if (program.workspace_bytes() != 0) add_operand(metadata, "workspace", wire::kSegmentReadWrite, true);
   if (program.scratchpads_bytes() != 0) add_operand(metadata, "scratchpads", wire::kSegmentReadWrite, false);
   return metadata;

@@ -36,7 +36,7 @@ class ProgramMaker {
   RandomProgram make() {
     for (unsigned i = 0; i < limits_.operations; ++i) add_operation();
     builder_.pool_bytes = pool_bytes_;
-    builder_.flags = one_in(random_, 4) ? kOneStorage : 0;
+    if (one_in(random_, 4)) builder_.flags |= kOneStorage;
     builder_.slices = slices_;
     builder_.scratchpad_bytes = static_cast<std::uint32_t>(scratchpad_bytes_);
     for (std::size_t i = 0; i < contents_.size(); ++i) builder_.arguments()[i].bytes = contents_[i].size();
@@ -187,6 +187,12 @@ class ProgramMaker {
   }
 
   void place_table(Operand& operand) {
+    if (one_in(random_, 2) && operation_.opcode != Opcode::Softplus) {
+      operand.base = Base::Tables;
+      operand.offset = table_offset(operation_.opcode);
+      builder_.flags |= kFunctionTables;
+      return;
+    }
     const bool real = !one_in(random_, 4);
     std::vector<std::byte> any;
     if (!real) fill_with_any_bytes(random_, any = std::vector<std::byte>(kTableBytes));

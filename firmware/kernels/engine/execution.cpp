@@ -58,8 +58,10 @@ Refusal Execution::read_header(const Launch& launch) {
   if (launch.count != program::launch_operands(header)) return {.where = Where::Correction};
   places_.argument = launch.address + 1;
   std::fill_n(kept_, std::min(header.operation_count, kKeptOperations), kNone);
-  if (program::workspace_bytes(header) != 0) places_.pool = launch.address[1 + header.argument_count];
-  if (program::scratchpads_bytes(header) != 0) places_.scratchpads = launch.address[launch.count - 1];
+  const std::uint64_t* own = places_.argument + header.argument_count;
+  if (program::uses_tables(header)) places_.tables = *own++;
+  if (program::workspace_bytes(header) != 0) places_.pool = *own++;
+  if (program::scratchpads_bytes(header) != 0) places_.scratchpads = *own;
   return {};
 }
 

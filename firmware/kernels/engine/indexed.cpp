@@ -49,6 +49,7 @@ class Indexed {
       case program::Base::Data: return work_.header.data_bytes;
       case program::Base::Pool: return work_.header.pool_bytes;
       case program::Base::Scratchpad: return work_.header.scratchpad_bytes;
+      case program::Base::Tables: break;  // of functions only
       case program::Base::None: break;
     }
     return 0;

@@ -11,6 +11,7 @@ std::uint64_t Work::address(const Operand& operand) const {
     case program::Base::Data: base = places.program + header.data_offset; break;
     case program::Base::Pool: base = places.pool; break;
     case program::Base::Scratchpad: base = places.scratchpads; break;
+    case program::Base::Tables: base = places.tables; break;
   }
   base += operand.offset;
   for (unsigned l = 0; l < depth; ++l) base += operand.loop_stride[l] * iteration[l];

@@ -22,6 +22,7 @@ namespace program = wire::program;
 struct Places {
   std::uint64_t program;
   const std::uint64_t* argument;
+  std::uint64_t tables;  // of functions
   std::uint64_t pool;
   std::uint64_t scratchpads;  // that of slice 0; the others at multiples of program::kScratchpadStride
 };

@@ -5,12 +5,23 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "host_driver/program/stored_tables.hpp"
+
 namespace svp::program::golden {
 namespace {
 
 using namespace wire::program;
 
 constexpr std::byte kUndefined{0xA5};  // what a workspace holds when a launch begins
+
+// One copy for all launches: nothing writes to it.
+std::span<std::byte> all_tables() {
+  static std::vector<std::byte> tables = [] {
+    const auto stored = std::as_bytes(svp::program::stored_tables());
+    return std::vector<std::byte>(stored.begin(), stored.end());
+  }();
+  return tables;
+}
 
 }  // namespace
 
@@ -39,6 +50,7 @@ std::span<std::byte> Memory::of(const Operand& operand, unsigned slice) {
     case Base::Data: return data_;
     case Base::Pool: return pool_;
     case Base::Scratchpad: return scratchpads_.of(slice, scratchpad_bytes_);
+    case Base::Tables: return all_tables();
     case Base::None: break;
   }
   throw std::logic_error("golden model: an operand without a base");

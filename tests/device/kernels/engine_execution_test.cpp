@@ -177,6 +177,7 @@ bool launch_suffices(const svp::test::RandomProgram& made) {
   program::Header header;
   std::memcpy(&header, made.program.data(), sizeof header);
   if (header.program_bytes != made.program.size() || header.argument_count != made.arguments.size()) return false;
+  if (program::uses_tables(header) != program::uses_tables(made.header)) return false;
   if (program::workspace_bytes(header) > program::workspace_bytes(made.header)) return false;
   // Between the slices of the launch lies nothing that the golden model knows.
   if (header.slices > made.header.slices || header.scratchpad_bytes > made.header.scratchpad_bytes) return false;
@@ -229,7 +230,7 @@ constexpr Wrong kWrong[] = {
     {Where::Pool, [](auto& header, auto&, auto&) { header.pool_bytes = 1; }},
     {Where::Slices, [](auto& header, auto&, auto&) { header.slices = program::kMaxSlices + 1; }},
     {Where::Reserved, [](auto& header, auto&, auto&) { header.reserved[43] = 1; }},
-    {Where::Reserved, [](auto& header, auto&, auto&) { header.flags = 2; }},
+    {Where::Reserved, [](auto& header, auto&, auto&) { header.flags = 4; }},
     {Where::ArgumentEntry, [](auto&, auto& argument, auto&) { argument.reserved = 1; }},
     {Where::Correction, [](auto& header, auto&, auto&) { header.argument_count = 1; }},
     {Where::Correction, [](auto& header, auto&, auto&) { header.pool_bytes = wire::kStickBytes; }},

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "host_driver/program/golden/golden.hpp"
+#include "host_driver/program/stored_tables.hpp"
 #include "shared/device_program_names.hpp"
 #include "tests/device/kernels/kernel_fixture.hpp"
 #include "tests/support/device_programs.hpp"
@@ -23,20 +24,22 @@ class EngineTest : public KernelTest {
     std::uint64_t workspace = 0;
     std::uint32_t slices = 0;
     std::uint64_t scratchpad = 0;  // bytes of each slice that are used
+    bool tables = false;           // those of functions
 
     static Own of(const program::Header& header) {
-      return {program::workspace_bytes(header), header.slices, header.scratchpad_bytes};
+      return {program::workspace_bytes(header), header.slices, header.scratchpad_bytes, program::uses_tables(header)};
     }
     bool has_scratchpads() const { return slices != 0 && scratchpad != 0; }
   };
 
-  // Places program, arguments, workspace and scratchpads, with a stick between each and the next that nothing writes.
-  // Symbols are their addresses.
+  // Places program, arguments, tables, workspace and scratchpads, with a stick between each and the next that nothing
+  // writes. Symbols are their addresses.
   class Placement {
    public:
     Placement(std::span<const std::byte> bytes, std::span<const Bytes> arguments, const Own& own) {
       put(bytes);
       for (const Bytes& argument : arguments) put(argument);
+      if (own.tables) put(std::as_bytes(svp::program::stored_tables()));
       if (own.workspace != 0) fill(place(own.workspace), own.workspace);
       if (!own.has_scratchpads()) return;
       const std::uint64_t first = place((own.slices - 1) * program::kScratchpadStride + own.scratchpad);

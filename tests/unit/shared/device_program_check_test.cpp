@@ -108,7 +108,8 @@ TEST(DeviceProgramCheck, EveryFieldOfTheHeaderIsJudged) {
   expect_header(Where::Pool, [](Header& h) { h.pool_bytes = kMaxPoolBytes + kStick; });
   expect_header(Where::Slices, [](Header& h) { h.slices = kMaxSlices + 1; });
   expect_header(Where::Slices, [](Header& h) { h.scratchpad_bytes = 64; });
-  expect_header(Where::Reserved, [](Header& h) { h.flags = 2; });
+  expect_header(Where::Reserved, [](Header& h) { h.flags = 4; });
+  expect_header(Where::Nothing, [](Header& h) { h.flags = kFunctionTables; });
   expect_header(Where::Nothing, [](Header& h) { h.flags = kOneStorage; });
   expect_header(Where::Slices, [](Header& h) { h.scratchpad_bytes = kMaxSliceScratchpadBytes + kStick; });
   for (const std::size_t at : {std::size_t{0}, std::size_t{17}, sizeof(Header::reserved) - 1}) {
@@ -417,6 +418,54 @@ TEST(DeviceProgramCheck, AReductionReducesOneDimensionOfItsInput) {
   EXPECT_TRUE(reduced_after([](Operation& o) { o.constant[0] = 1; }, Opcode::Mean).ok());
   EXPECT_EQ(reduced_after([](Operation& o) { o.operand[1].stick_dim = 0; }, Opcode::Exx2),
             (Refusal{Where::StickDim, 1, 0}));
+}
+
+Refusal check_function_of_all_tables(Opcode opcode, const std::function<void(ProgramBuilder&, Operation&)>& spoil) {
+  ProgramBuilder builder;
+  builder.flags = kFunctionTables;
+  const std::array<std::uint32_t, 1> extent{128};
+  Operation operation = operation_of(opcode, extent);
+  operation.operand_count = 3;
+  operation.operand[0] = dense_operand(Format::Dl16, extent, std::array{0u}, 0);
+  operation.operand[2] = operation.operand[0];
+  operation.operand[0].argument = builder.add_argument(2 * kStick, Access::Read);
+  operation.operand[2].argument = builder.add_argument(2 * kStick, Access::Write);
+  operation.operand[1] = dense_operand(Format::Dl16, extent, {}, kNoDimension);
+  operation.operand[1].base = Base::Tables;
+  operation.operand[1].offset = table_offset(opcode);
+  spoil(builder, operation);
+  builder.add(operation);
+  return check_program(builder.build());
+}
+
+TEST(DeviceProgramCheck, AFunctionMayHaveItsTableAmongThoseOfAllFunctions) {
+  const auto judge = [](const std::function<void(ProgramBuilder&, Operation&)>& spoil) {
+    return check_function_of_all_tables(Opcode::Log, spoil);
+  };
+  EXPECT_TRUE(judge([](ProgramBuilder&, Operation&) {}).ok());
+  EXPECT_EQ(judge([](ProgramBuilder& b, Operation&) { b.flags = 0; }), (Refusal{Where::Base, 1, 0}));
+  EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[1].argument = 1; }), (Refusal{Where::Base, 1, 0}));
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, kTableBytes + kStick, kAllTablesBytes - kStick, kAllTablesBytes}) {
+    EXPECT_EQ(judge([&](ProgramBuilder&, Operation& o) { o.operand[1].offset = offset; }),
+              (Refusal{Where::Offset, 1, 0}));
+  }
+  EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[0].base = Base::Tables; }),
+            (Refusal{Where::Base, 0, 0}));
+  EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[2].base = Base::Tables; }),
+            (Refusal{Where::Base, 2, 0}));
+}
+
+TEST(DeviceProgramCheck, TheTableOfSoftplusAmongAllIsForItsUsualConstants) {
+  const auto judge = [](float beta, float threshold) {
+    return check_function_of_all_tables(Opcode::Softplus, [&](ProgramBuilder&, Operation& o) {
+      o.constant[0] = std::bit_cast<std::uint32_t>(beta);
+      o.constant[1] = std::bit_cast<std::uint32_t>(threshold);
+    });
+  };
+  EXPECT_TRUE(judge(1, 20).ok());
+  EXPECT_EQ(judge(2, 20), (Refusal{Where::Constant, 1, 0}));
+  EXPECT_EQ(judge(1, 19), (Refusal{Where::Constant, 1, 0}));
 }
 
 TEST(DeviceProgramCheck, AFunctionOnDl16NeedsItsTable) {

@@ -335,6 +335,16 @@ TEST(CompiledBundles, ResultsOverInputsInThePoolGoThroughMemoryBehindIt) {
   }
 }
 
+TEST(CompiledBundles, FunctionsHaveTheirTablesOnTheCardAndNotInTheProgram) {
+  for (const char* function : {"exp", "tanh", "reciprocal"}) {
+    BundleBuilder builder(2);
+    builder.add({.op = function, .extents = {{"mb", 32}, {"out", 64}}, .tensors = {tensor("arg_0"), tensor("arg_1")}});
+    const auto program = compiled(builder);
+    EXPECT_TRUE(program.uses_tables()) << function;
+    EXPECT_LT(program.bytes().size(), std::size_t{4096}) << function;
+  }
+}
+
 TEST(CompiledBundles, ResultsOverInputsInThePoolElementByElementStayThere) {
   BundleBuilder builder(1, 8192);
   builder.add({.op = "exp", .extents = {{"mb", 32}, {"out", 64}}, .tensors = {tensor("pool"), tensor("pool")}});

@@ -189,7 +189,7 @@ TEST(DevicePrograms, AnIndexOutsideIsNamedWithItsRows) {
   EXPECT_THAT(text(7, 4095, 15), testing::HasSubstr("index 7 is outside of its table, which has 0 rows"));
 }
 
-TEST(DevicePrograms, BehindTheArgumentsStandThePoolAndThenTheScratchpads) {
+TEST(DevicePrograms, BehindTheArgumentsStandTablesPoolAndScratchpads) {
   test::ProgramBuilder builder;
   builder.pool_bytes = 256;
   builder.slices = 2;
@@ -201,7 +201,13 @@ TEST(DevicePrograms, BehindTheArgumentsStandThePoolAndThenTheScratchpads) {
   EXPECT_EQ(place(0, 255), std::pair(Base::Pool, std::uint64_t{255}));
   EXPECT_EQ(place(1, 0), std::pair(Base::Scratchpad, std::uint64_t{0}));
   EXPECT_EQ(place(1, wire::program::kScratchpadStride + 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
+  builder.flags = wire::program::kFunctionTables;
+  EXPECT_EQ(place(0, 131072), std::pair(Base::Tables, std::uint64_t{131072}));
+  EXPECT_EQ(place(1, 255), std::pair(Base::Pool, std::uint64_t{255}));
+  EXPECT_EQ(place(2, 0), std::pair(Base::Scratchpad, std::uint64_t{0}));
   builder.pool_bytes = 0;
+  EXPECT_EQ(place(1, 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
+  builder.flags = 0;
   EXPECT_EQ(place(0, 5), std::pair(Base::Scratchpad, std::uint64_t{5}));
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -164,6 +165,16 @@ TEST(FunctionTables, AreFollowedByTheGoldenModel) {
     for (unsigned code = 0; code < codes.size(); ++code) codes[code] = static_cast<std::uint16_t>(code);
     std::vector<std::uint16_t> results(65536);
     const std::array arguments{std::as_writable_bytes(std::span(codes)), std::as_writable_bytes(std::span(results))};
+    svp::program::golden::run(builder.build(), arguments);
+    for (const std::uint16_t code : codes) ASSERT_EQ(results[code], function_dl16(function, code)) << code;
+
+    // The same from the table among those of all functions.
+    builder.flags = wire::program::kFunctionTables;
+    builder.operations()[0].operand[1].base = Base::Tables;
+    builder.operations()[0].operand[1].offset = wire::program::table_offset(function);
+    builder.operations()[0].constant[0] = function == Opcode::Softplus ? std::bit_cast<std::uint32_t>(1.0F) : 0;
+    builder.operations()[0].constant[1] = function == Opcode::Softplus ? std::bit_cast<std::uint32_t>(20.0F) : 0;
+    std::ranges::fill(results, std::uint16_t{0});
     svp::program::golden::run(builder.build(), arguments);
     for (const std::uint16_t code : codes) ASSERT_EQ(results[code], function_dl16(function, code)) << code;
   }

@@ -26,8 +26,9 @@ Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
 
 // Takes `arguments` of kBytes, the last one to write, and does nothing.
 std::shared_ptr<const DeviceProgram> program_of(unsigned arguments, std::uint64_t pool_bytes = 0,
-                                                std::uint32_t slices = 0) {
+                                                std::uint32_t slices = 0, std::uint32_t flags = 0) {
   test::ProgramBuilder builder;
+  builder.flags = flags;
   for (unsigned i = 0; i < arguments; ++i) {
     builder.add_argument(kBytes, i + 1 == arguments ? Access::Write : Access::Read);
   }
@@ -62,9 +63,19 @@ TEST(ProgramJobs, OperandsAreTheProgramItsArgumentsAndItsWorkspace) {
 }
 
 TEST(ProgramJobs, TheMostArgumentsAndWhatTheDriverAddsFitALaunch) {
-  const Job job(program_of(wire::program::kMaxArguments, 256, 2), engine());
+  const Job job(program_of(wire::program::kMaxArguments, 256, 2, wire::program::kFunctionTables), engine());
   EXPECT_EQ(job.binary()->metadata().operands.size(), wire::program::kMaxLaunchOperands);
   EXPECT_LE(job.program_correction_metadata().max_bytes, Runtime::kCorrectionSlotBytes) << "no memory of its own";
+}
+
+TEST(ProgramJobs, TablesStandBehindTheArgumentsAndAreRead) {
+  const Job job(program_of(1, 256, 0, wire::program::kFunctionTables), engine());
+  const KernelMetadata& kernel = job.binary()->metadata();
+  ASSERT_EQ(kernel.operands.size(), 4u);
+  EXPECT_EQ(kernel.operands[2].name, "tables");
+  EXPECT_FALSE(kernel.operands[2].writes());
+  EXPECT_EQ(kernel.operands[3].name, "workspace");
+  EXPECT_EQ(job.program_form()->geometry[2].bytes, wire::program::kAllTablesBytes);
 }
 
 TEST(ProgramJobs, ScratchpadsAreTheLastOperandAndNobodysOwn) {
