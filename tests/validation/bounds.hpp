@@ -28,7 +28,7 @@ inline constexpr std::chrono::milliseconds kLeftAlone{50};
 inline constexpr std::chrono::milliseconds kNothingComes{100};
 // A tenant that nobody ends leaves by itself.
 inline constexpr std::chrono::seconds kOccupation{60};
-// Between two looks at /proc.
+// Between two looks at /proc, or at what other threads have done.
 inline constexpr std::chrono::milliseconds kLook{2};
 
 }  // namespace campaign_bounds
