@@ -133,8 +133,7 @@ TensorUse ProgramBuilder::temporary(Format format, const std::vector<std::uint32
 }
 
 TensorUse ProgramBuilder::table(Opcode function, const std::vector<float>& constants) {
-  program::FunctionConstants of;
-  if (constants.size() == 2) of = {.beta = constants[0], .threshold = constants[1]};
+  const program::FunctionConstants of = program::constants_of(constants);
   if (program::in_all_tables(function, of)) {
     const std::uint64_t offset = wire::program::table_offset(function);
     return {.base = Base::Tables, .format = Format::Dl16, .offset = static_cast<std::int64_t>(offset)};

@@ -48,18 +48,13 @@ std::vector<std::int64_t> size_in_memory(const Value& value) {
   return size;
 }
 
-svp::program::FunctionConstants values_of(const std::vector<float>& constants) {
-  if (constants.size() != 2) return {};
-  return {.beta = constants[0], .threshold = constants[1]};
-}
-
 // Kept until the process ends: making one takes milliseconds, and programs with it are made often.
 std::span<const wire::Dl16> kept_table(Opcode opcode, const std::vector<float>& constants) {
   static std::mutex mutex;
   static std::map<std::pair<Opcode, std::vector<float>>, std::vector<wire::Dl16>> tables;
   const std::lock_guard lock(mutex);
   std::vector<wire::Dl16>& table = tables[{opcode, constants}];
-  if (table.empty()) table = svp::program::function_table(opcode, values_of(constants));
+  if (table.empty()) table = svp::program::function_table(opcode, svp::program::constants_of(constants));
   return table;
 }
 
@@ -201,7 +196,7 @@ const Value& Lowering::fitting(const Value& value, const Value& out) {
 }
 
 const Value& Lowering::table_for(Opcode opcode, const std::vector<float>& constants) {
-  if (svp::program::in_all_tables(opcode, values_of(constants))) return keep(writer_.table(opcode));
+  if (svp::program::in_all_tables(opcode, svp::program::constants_of(constants))) return keep(writer_.table(opcode));
   return keep(writer_.table(kept_table(opcode, constants)));
 }
 

@@ -69,6 +69,11 @@ wire::Dl16 round_to_dl16(long double value) {
 
 }  // namespace
 
+FunctionConstants constants_of(std::span<const float> constants) {
+  if (constants.size() != 2) return {};
+  return {.beta = constants[0], .threshold = constants[1]};
+}
+
 FunctionConstants constants_of(const wire::program::Operation& operation) {
   return {std::bit_cast<float>(operation.constant[0]), std::bit_cast<float>(operation.constant[1])};
 }

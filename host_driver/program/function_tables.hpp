@@ -26,6 +26,8 @@ constexpr bool in_all_tables(wire::program::Opcode function, FunctionConstants c
          (function != wire::program::Opcode::Softplus || constants == FunctionConstants{});
 }
 FunctionConstants constants_of(const wire::program::Operation& operation);
+// Beta and threshold; those by default when there are not two.
+FunctionConstants constants_of(std::span<const float> constants);
 
 // All of these throw InvalidArgument for an opcode that is no function.
 wire::Dl16 function_dl16(wire::program::Opcode function, wire::Dl16 x, FunctionConstants constants = {});

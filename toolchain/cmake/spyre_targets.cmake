@@ -13,7 +13,6 @@
 #                                           SPYRE_TEST_FUNCTION tells the program which
 #   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
 #                                                                                  anything else; one test; 77 = skipped
-#   spyre_add_folder(folder)                                                       add_subdirectory
 #
 # One run of a test program is one ctest entry, so that the cases of a device test share a booted card. Each run writes a
 # GoogleTest XML report into <build>/test-results, from which scripts/test counts cases.
@@ -23,11 +22,6 @@ file(MAKE_DIRECTORY "${SPYRE_TEST_RESULTS_DIR}")
 # Umbrella targets, so that a sanitizer preset builds only what it will run.
 add_custom_target(unit_tests)
 add_custom_target(device_tests)
-
-# A folder that is not there is an error: a misspelt one would take its tests with it.
-function(spyre_add_folder folder)
-  add_subdirectory("${folder}")
-endfunction()
 
 macro(spyre_parse_target)
   cmake_parse_arguments(arg "SEQUENTIAL;OPTIMISED" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})

@@ -4,14 +4,12 @@
 // end the card, its broker and its emulator hold what they held at the beginning.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
-#include <ranges>
 #include <vector>
 
 #include "tests/device/cards/cards_support.hpp"

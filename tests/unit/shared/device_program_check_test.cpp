@@ -420,28 +420,33 @@ TEST(DeviceProgramCheck, AReductionReducesOneDimensionOfItsInput) {
             (Refusal{Where::StickDim, 1, 0}));
 }
 
-Refusal check_function_of_all_tables(Opcode opcode, const std::function<void(ProgramBuilder&, Operation&)>& spoil) {
+using Spoil = std::function<void(ProgramBuilder&, Operation&)>;
+
+// A function of two sticks, with its table in this base; spoiled.
+Refusal check_function(Opcode opcode, Base tables, const Spoil& spoil) {
   ProgramBuilder builder;
-  builder.flags = kFunctionTables;
   const std::array<std::uint32_t, 1> extent{128};
   Operation operation = operation_of(opcode, extent);
   operation.operand_count = 3;
   operation.operand[0] = dense_operand(Format::Dl16, extent, std::array{0u}, 0);
   operation.operand[2] = operation.operand[0];
-  operation.operand[0].argument = builder.add_argument(2 * kStick, Access::Read);
-  operation.operand[2].argument = builder.add_argument(2 * kStick, Access::Write);
+  operation.operand[0].argument = builder.add_argument(4 * kStick, Access::Read);
+  operation.operand[2].argument = builder.add_argument(4 * kStick, Access::Write);
   operation.operand[1] = dense_operand(Format::Dl16, extent, {}, kNoDimension);
-  operation.operand[1].base = Base::Tables;
-  operation.operand[1].offset = table_offset(opcode);
+  operation.operand[1].base = tables;
+  if (tables == Base::Tables) {
+    operation.operand[1].offset = table_offset(opcode);
+    builder.flags = kFunctionTables;
+  } else {
+    builder.add_data(std::vector<std::byte>(kTableBytes));
+  }
   spoil(builder, operation);
   builder.add(operation);
   return check_program(builder.build());
 }
 
 TEST(DeviceProgramCheck, AFunctionMayHaveItsTableAmongThoseOfAllFunctions) {
-  const auto judge = [](const std::function<void(ProgramBuilder&, Operation&)>& spoil) {
-    return check_function_of_all_tables(Opcode::Log, spoil);
-  };
+  const auto judge = [](const Spoil& spoil) { return check_function(Opcode::Log, Base::Tables, spoil); };
   EXPECT_TRUE(judge([](ProgramBuilder&, Operation&) {}).ok());
   EXPECT_EQ(judge([](ProgramBuilder& b, Operation&) { b.flags = 0; }), (Refusal{Where::Base, 1, 0}));
   EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[1].argument = 1; }), (Refusal{Where::Base, 1, 0}));
@@ -458,7 +463,7 @@ TEST(DeviceProgramCheck, AFunctionMayHaveItsTableAmongThoseOfAllFunctions) {
 
 TEST(DeviceProgramCheck, TheTableOfSoftplusAmongAllIsForItsUsualConstants) {
   const auto judge = [](float beta, float threshold) {
-    return check_function_of_all_tables(Opcode::Softplus, [&](ProgramBuilder&, Operation& o) {
+    return check_function(Opcode::Softplus, Base::Tables, [&](ProgramBuilder&, Operation& o) {
       o.constant[0] = std::bit_cast<std::uint32_t>(beta);
       o.constant[1] = std::bit_cast<std::uint32_t>(threshold);
     });
@@ -469,22 +474,7 @@ TEST(DeviceProgramCheck, TheTableOfSoftplusAmongAllIsForItsUsualConstants) {
 }
 
 TEST(DeviceProgramCheck, AFunctionOnDl16NeedsItsTable) {
-  const auto judge = [](const std::function<void(ProgramBuilder&, Operation&)>& spoil) {
-    ProgramBuilder builder;
-    const std::array<std::uint32_t, 1> extent{128};
-    Operation operation = operation_of(Opcode::Exp, extent);
-    operation.operand_count = 3;
-    operation.operand[0] = dense_operand(Format::Dl16, extent, std::array{0u}, 0);
-    operation.operand[2] = operation.operand[0];
-    operation.operand[0].argument = builder.add_argument(4 * kStick, Access::Read);
-    operation.operand[2].argument = builder.add_argument(4 * kStick, Access::Write);
-    operation.operand[1] = dense_operand(Format::Dl16, extent, {}, kNoDimension);
-    operation.operand[1].base = Base::Data;
-    builder.add_data(std::vector<std::byte>(kTableBytes));
-    spoil(builder, operation);
-    builder.add(operation);
-    return check_program(builder.build());
-  };
+  const auto judge = [](const Spoil& spoil) { return check_function(Opcode::Exp, Base::Data, spoil); };
   EXPECT_TRUE(judge([](ProgramBuilder&, Operation&) {}).ok());
   EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[1].offset = kStick; }), (Refusal{Where::Bounds, 1, 0}));
   EXPECT_EQ(judge([](ProgramBuilder&, Operation& o) { o.operand[1].base = Base::Argument; }),

@@ -239,11 +239,11 @@ std::string race_by_driver(ScenarioContext& context) {
     ++rounds;
   };
   while (rounds < kRounds && wrong.empty()) reset();
-  // On one processor a submit may have met a reset each time: whoever was not served yet is served now, without any,
-  // and what it has submitted is reset once more.
+  // On one processor a submit may have met a reset each time: whoever was not served yet is served now, while nothing
+  // is reset. Then what it has submitted is.
   const auto limit = ScenarioContext::Clock::now() + context.timeout();
   const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
-  while (!all_ran() && ScenarioContext::Clock::now() < limit) {
+  while (!all_ran() && wrong.empty() && ScenarioContext::Clock::now() < limit) {
     std::this_thread::sleep_for(campaign_bounds::kLook);  // bounded: a pause of the loop
   }
   if (wrong.empty()) reset();
