@@ -10,15 +10,16 @@
 // Second line: the emulator asks for SIGKILL at its parent's death. The parent is this single-threaded program, so the
 // rule "the signal follows the parent *thread*" can not misfire as it would with a thread of the owner.
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
 
 #include "qemu/reaper_protocol.hpp"
 

@@ -3,10 +3,10 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iterator>

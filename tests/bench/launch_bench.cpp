@@ -5,11 +5,11 @@
 //
 //   launch_bench [--benchmark_filter=…]
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -63,7 +63,7 @@ Card& card() {
 // `group` launches are timed, then the stream runs empty.
 void time_launches(benchmark::State& state, const Job& job, std::span<const Argument> arguments, int group) {
   svp::FlexStream& stream = card().stream();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const double before = thread_seconds();
     for (int i = 0; i < group; ++i) stream.Launch(job, arguments);
     state.SetIterationTime(thread_seconds() - before);

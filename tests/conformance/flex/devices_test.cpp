@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices a program sees, by its environment: in a process for each, because it is looked at once.
 #include <gmock/gmock.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/conformance/flex/flex_runtime.hpp"

@@ -3,9 +3,9 @@
 // physical base), not where this process keeps anything. Every kind of text that the stack produces is provoked on real
 // parts and looked at.
 #include <gmock/gmock.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <fstream>

@@ -119,8 +119,8 @@ TEST_F(BadClient, ClientsThatNeverReadDoNotBlockTheOthers) {
 }
 
 TEST_F(BadClient, TooManySilentClientsAreRefusedAndTheirPlacesComeBack) {
-  std::vector<UniqueFd> silent;
-  for (unsigned i = 0; i < kMaxWaitingClients; ++i) silent.push_back(connect());
+  std::vector<UniqueFd> silent(kMaxWaitingClients);
+  for (UniqueFd& client : silent) client = connect();
   const auto one_more = connect();
   EXPECT_THAT(std::get<ErrorInfo>(value_or_throw(parse_broker_reply(answer(one_more).text))).message,
               HasSubstr("already"));

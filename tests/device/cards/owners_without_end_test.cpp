@@ -17,10 +17,8 @@
 namespace svp {
 namespace {
 
-using test::Tenant;
 using test::Workbench;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 constexpr std::uint64_t kWindowBytes = 4 * wire::kMiB;
 constexpr unsigned kVirtual = 2;

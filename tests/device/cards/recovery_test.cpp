@@ -2,12 +2,12 @@
 // Reset escalation on a long-lived card: its broker finds out that the card began another boot, escalates when M gets
 // no answer (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <string>
 #include <thread>

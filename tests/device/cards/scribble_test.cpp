@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mapping cannot be revoked: whoever kept the window of a retired slot may write to it for ever. Nobody notices, and
 // the card never looks there nor writes there again (protocol §1).
-#include <signal.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 
 #include "tests/device/cards/cards_support.hpp"

@@ -2,7 +2,6 @@
 #include "tests/device/kernels/bare_card.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -103,7 +103,7 @@ void BareCard::start(const std::string& boot_elf) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(126);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  dup2(null, 0);
+  if (null < 0 || dup2(null, 0) < 0) _exit(126);
   if (const auto allocator = qemu::emulator_allocator()) setenv("LD_PRELOAD", allocator->c_str(), 0);
   execlp("qemu-system-riscv64", "qemu-system-riscv64", "-M", "virt,aia=aplic-imsic,memory-backend=ram", "-cpu",
          "rv64,v=true,vlen=1024,elen=64,vext_spec=v1.0", "-accel", "tcg,tb-size=64", "-m", "1G", "-object",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a context does by itself: nothing, recover and retry what never started, or stop at the first failure.
-#include <signal.h>
+
+#include <csignal>
 
 #include "tests/device/recovery/recovery_support.hpp"
 
@@ -9,7 +10,6 @@ namespace {
 
 using test::LaunchEndings;
 using test::Owner;
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using wire::Outcome;

@@ -209,7 +209,7 @@ std::string race_by_driver(ScenarioContext& context) {
   constexpr int kRounds = 40;
   Device& faulting = context.faulting();
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> regions{0}, streams{0}, blocks{0};
+  std::atomic<std::uint64_t> regions{0}, streams{0}, blocks{0}, refused{0};
   int rounds = 0;
   std::string wrong;
   TestStream racer(faulting);
@@ -230,7 +230,7 @@ std::string race_by_driver(ScenarioContext& context) {
       try {
         if (racer.submit(BlockBuilder::nop())) ++blocks;
       } catch (const Error&) {
-        // while it is being reset
+        ++refused;  // while it is being reset
       }
     }
   });
@@ -254,8 +254,9 @@ std::string race_by_driver(ScenarioContext& context) {
   if (!racer.wait_all(context.timeout())) wrong = "a block never ended";
   if (wrong.empty()) wrong = ended_once(racer);
   context.fired(all_ran(), std::to_string(rounds) + " resets against " + std::to_string(racer.submitted()) +
-                               " blocks, " + std::to_string(regions.load()) + " regions, " +
-                               std::to_string(streams.load()) + " streams");
+                               " blocks (" + std::to_string(refused.load()) + " refused), " +
+                               std::to_string(regions.load()) + " regions, " + std::to_string(streams.load()) +
+                               " streams");
   if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
   return wrong.empty() ? reset_under_a_kernel(context) : wrong;
 }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -105,8 +106,8 @@ TEST(CompiledBundles, ASumOfAsManyTensorsAsALaunchTakes) {
       for (unsigned c = 0; c < 128; ++c) parts[i].at(r, c) = wire::dl16_from_fp32(static_cast<float>((i + r + c) % 3));
     }
   }
-  std::vector<Matrix*> arguments;
-  for (Matrix& part : parts) arguments.push_back(&part);
+  std::vector<Matrix*> arguments(parts.size());
+  std::ranges::transform(parts, arguments.begin(), [](Matrix& part) { return &part; });
   run(builder, arguments);
   expect_each(parts.back(), [&](unsigned r, unsigned c) {
     float sum = 0;
