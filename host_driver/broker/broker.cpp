@@ -108,6 +108,15 @@ bool Broker::at_rest() const {
   return rests;
 }
 
+std::shared_ptr<Device> Broker::management() const {
+  std::shared_ptr<Device> management;
+  impl_->loop->post([this, &management] {
+    if (impl_->session != nullptr) management = impl_->session->management();
+  });
+  impl_->loop->flush();
+  return management;
+}
+
 Broker::Ended Broker::run_until(int stop_fd) {
   for (;;) {  // bounded: the lifetime of the card: a client's stop, the card's end or the caller's descriptor end it
     pollfd events[] = {{impl_->stopped_event.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};

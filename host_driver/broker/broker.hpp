@@ -79,6 +79,11 @@ class Broker {
   // process holds then is the same each time. Asks the broker's thread and waits for it.
   bool at_rest() const;
 
+  // M of the card that runs, for the process of the broker itself: faults are armed through it, and it is asked for
+  // counts (faults/fault_client.hpp). Null: no card runs. What it binds and resets is the broker's. Given back before
+  // stop() and before a power cycle.
+  std::shared_ptr<Device> management() const;
+
   // Returns when a client has told the broker to stop (and the card is gone), or when `stop_fd` (a signalfd, a pipe;
   // below 0: none) became readable (the card still runs: call stop()).
   enum class Ended { ByClient, ByDescriptor };

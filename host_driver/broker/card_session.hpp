@@ -57,6 +57,10 @@ class CardSession {
   const std::vector<Binding>& initial_bindings() const { return bindings_; }  // by target
 
   Expected<SlotHandle> slot(unsigned index) const { return card_->slot(index); }
+  std::shared_ptr<Device> management() const {
+    const std::lock_guard lock(mutex_);
+    return management_;
+  }
 
   // ---- commands to M; a refusal of the card is an error
   Expected<Binding> query(wire::Target target) { return command(wire::AdminCommand::FunctionQuery, target); }
@@ -115,11 +119,6 @@ class CardSession {
   Expected<Binding> command(wire::AdminCommand command, wire::Target target, const Place& place = {});
 
   Place place_of(wire::Target target) const;
-
-  std::shared_ptr<Device> management() const {
-    const std::lock_guard lock(mutex_);
-    return management_;
-  }
 
   std::shared_future<void> end_told_;
   std::unique_ptr<Card> card_;
