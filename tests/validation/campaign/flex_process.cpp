@@ -36,10 +36,10 @@ std::string program() {
   fail("there is no " + path.string(), "build it: scripts/build --target spyre-flex-tenant; or install it, too");
 }
 
-PipedProcess::Variables variables(const fs::path& runtime_folder) {
+PipedProcess::Variables variables(const fs::path& runtime_folder, unsigned virtual_function) {
   PipedProcess::Variables all{{kRuntimeFolderVariable, runtime_folder.string()},
                               {kFlexDeviceVariable, "VF"},
-                              {kVisibleDevicesVariable, std::nullopt},
+                              {kVisibleDevicesVariable, std::to_string(virtual_function - 1)},
                               {kWorldSizeVariable, std::nullopt},
                               {kLocalRankVariable, std::nullopt}};
   // Only spyre-mutant has one, and the program beside that one asks for it.
@@ -57,21 +57,26 @@ void write_plan(const fs::path& directory, const char* kernel, const DimensionEx
 
 }  // namespace
 
-FlexPlans::FlexPlans() {
+PlanFolder::PlanFolder() {
   std::string pattern = (fs::temp_directory_path() / "spyre-campaign-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) fail("no folder for its plans: " + pattern, "see to TMPDIR");
   path_ = pattern;
-  write_plan(path_ / "illegal", "stray", {{"offset", 64}, {"what", 4}});
-  write_plan(path_ / "spin", "spin", {});
 }
 
-FlexPlans::~FlexPlans() {
+PlanFolder::~PlanFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }
 
-FlexProcess::FlexProcess(const fs::path& runtime_folder, const FlexPlans& plans, std::chrono::nanoseconds bound)
-    : bound_(bound), process_(program(), {"spyre-flex-tenant", plans.path().string()}, variables(runtime_folder)) {}
+FlexPlans::FlexPlans() {
+  write_plan(path() / "illegal", "stray", {{"offset", 64}, {"what", 4}});
+  write_plan(path() / "spin", "spin", {});
+}
+
+FlexProcess::FlexProcess(const fs::path& runtime_folder, const fs::path& plans, std::chrono::nanoseconds bound,
+                         unsigned virtual_function)
+    : bound_(bound),
+      process_(program(), {"spyre-flex-tenant", plans.string()}, variables(runtime_folder, virtual_function)) {}
 
 std::string FlexProcess::ask(const std::string& command) {
   if (!process_.write_line(command)) return "no answer: it has ended";
@@ -81,6 +86,15 @@ std::string FlexProcess::ask(const std::string& command) {
 void FlexProcess::require(const std::string& command) {
   const std::string answer = ask(command);
   if (!answer.starts_with("ok")) fail("'" + command + "': " + answer, "see what it says");
+}
+
+std::string FlexProcess::ask_all(std::initializer_list<std::string> commands) {
+  std::string answer;
+  for (const std::string& command : commands) {
+    answer = ask(command);
+    if (!answer.starts_with("ok")) break;
+  }
+  return answer;
 }
 
 std::string FlexProcess::end() {

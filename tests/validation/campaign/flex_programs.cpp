@@ -6,6 +6,7 @@
 
 #include "host_driver/discovery/attach.hpp"
 #include "tests/validation/campaign/flex_process.hpp"
+#include "tests/validation/campaign/flex_proofs.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/long_lived_card.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
@@ -16,13 +17,6 @@ namespace {
 
 using wire::Outcome;
 
-constexpr wire::Target kProgram = wire::target_of_virtual(kFaulting);
-constexpr const char* kAllFailed = "ok error 1 failed 1 other 1";
-
-FunctionStatistics statistics(const LongLivedCard& card) {
-  return value_or_throw(function_statistics(card.path(), kProgram));
-}
-
 // The program with a kernel in flight that does not end. Throws svp::Error.
 void keep_busy(FlexProcess& program) {
   program.require("open");
@@ -30,25 +24,10 @@ void keep_busy(FlexProcess& program) {
   program.require("launch spin");
 }
 
-// There is no reset in this interface: a runtime is let go, and the next one works. Then the program ends by itself.
-std::string next_runtime(FlexProcess& program) {
-  for (const char* command : {"close", "open"}) {
-    if (const std::string answer = program.ask(command); !answer.starts_with("ok")) return answer;
-  }
-  if (const std::string answer = program.ask("work"); answer != "ok right") return answer;
-  if (const std::string state = program.ask("state"); state != "ok error 0 failed 0 other 0 idle 1") return state;
-  return program.end();
-}
-
 void prove_next_runtime(ScenarioContext& context, FlexProcess& program) {
-  const std::string wrong = next_runtime(program);
+  std::string wrong = wrong_in_next_runtime(program);
+  if (wrong.empty()) wrong = wrong_at_end(program);
   context.claim(Proof::Recovered, "new runtime", wrong.empty(), wrong);
-}
-
-void prove_neighbour(ScenarioContext& context, Bystander& bystander) {
-  const std::string wrong = bystander.end(context.timeout());
-  context.contained("neighbour", wrong.empty(),
-                    wrong.empty() ? std::to_string(bystander.rounds()) + " rounds of the neighbour" : wrong);
 }
 
 // A function of this process with an endless kernel and what waits behind it.
@@ -90,13 +69,13 @@ void flex_kernel_fault(ScenarioContext& context) {
   LongLivedCard card(context);
   Bystander bystander(card.attach(kBystander));
   bystander.begin();
-  FlexProcess program(card.runtime_folder(), plans, context.timeout());
+  FlexProcess program(card.runtime_folder(), plans.path(), context.timeout());
   program.require("open");
   program.require("work");
   context.trigger();
   program.require("launch illegal");
   const std::string failure = program.ask("synchronize");
-  const auto failed = statistics(card).failed;
+  const auto failed = program_statistics(card).failed;
   context.fired(failed == 1, std::to_string(failed) + " launch of VF1 failed on the card");
   const auto names_the_kernel = [](const std::string& answer) {
     return is_documented_failure(answer, {"FAULT"}) && answer.contains("'stray'");
@@ -117,13 +96,13 @@ void flex_function_reset(ScenarioContext& context) {
   LongLivedCard card(context);
   Bystander bystander(card.attach(kBystander));
   bystander.begin();
-  FlexProcess program(card.runtime_folder(), plans, context.timeout());
+  FlexProcess program(card.runtime_folder(), plans.path(), context.timeout());
   keep_busy(program);
   const std::string busy = program.ask("state");
-  const auto before = statistics(card).resets;
+  const auto before = program_statistics(card).resets;
   context.trigger();
   const auto reset = reset_function(card.path(), kProgram);
-  const auto resets = statistics(card).resets - before;
+  const auto resets = program_statistics(card).resets - before;
   context.fired(busy == "ok error 0 failed 0 other 0 idle 0" && reset && resets == 1,
                 "M reset VF1 under a kernel, " + std::to_string(resets) + " counted");
   // The idle stream first: nobody has told it anything.
@@ -143,7 +122,7 @@ void flex_emulator_end(ScenarioContext& context) {
   const FlexPlans plans;
   LongLivedCard card(context);
   BusyFunction neighbour(context, card.attach(kBystander));
-  FlexProcess program(card.runtime_folder(), plans, context.timeout());
+  FlexProcess program(card.runtime_folder(), plans.path(), context.timeout());
   keep_busy(program);
   const std::string busy = program.ask("state");
   const pid_t emulator = card.broker().description().emulator;

@@ -46,4 +46,18 @@ class LongLivedCard {
   std::unique_ptr<Broker> broker_;
 };
 
+// While it exists the scenario's faults are armed by the M of the broker. It ends before the card does.
+class BorrowedManagement {
+ public:
+  BorrowedManagement(ScenarioContext& context, LongLivedCard& card) : context_(context) {
+    context_.manage_by(card.broker().management());
+  }
+  ~BorrowedManagement() { context_.manage_by(nullptr); }
+  BorrowedManagement(const BorrowedManagement&) = delete;
+  BorrowedManagement& operator=(const BorrowedManagement&) = delete;
+
+ private:
+  ScenarioContext& context_;
+};
+
 }  // namespace svp::campaign

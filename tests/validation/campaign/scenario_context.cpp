@@ -63,6 +63,8 @@ Device& ScenarioContext::management() {
   return *management_;
 }
 
+void ScenarioContext::manage_by(std::shared_ptr<Device> management) { management_ = std::move(management); }
+
 std::unique_ptr<Device> ScenarioContext::open(unsigned virtual_function, OpenOptions options) {
   return value_or_throw(card().open_virtual(virtual_function, std::move(options)));
 }

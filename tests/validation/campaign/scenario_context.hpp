@@ -49,6 +49,8 @@ class ScenarioContext {
   CardFixture& fixture();
   Card& card() { return *fixture().card(); }
   Device& management();
+  // M of a card of the scenario's own, when its faults are armed by context.arm(). Null: no longer.
+  void manage_by(std::shared_ptr<Device> management);
   Device& faulting();
   BlockBuilder& builder();  // of the faulting function
   TestStream& stream();     // likewise
@@ -136,7 +138,7 @@ class ScenarioContext {
   Clock::time_point origin_{};
   std::shared_ptr<Artifacts> artifacts_ = std::make_shared<Artifacts>();
 
-  std::unique_ptr<Device> management_;
+  std::shared_ptr<Device> management_;
   std::unique_ptr<Bystander> bystander_;
   std::unique_ptr<Device> faulting_;
   std::unique_ptr<BlockBuilder> builder_;
