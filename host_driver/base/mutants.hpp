@@ -34,6 +34,10 @@ enum class HostMutant : std::uint8_t {
   FlexStreamError,    // libflex: a stream that failed says so
   FlexCardError,      // libflex: a stream of a card that failed says so
   FlexEnd,            // libflex: a runtime that ends gives its device back
+  FlexBinary,         // libflex: a damaged binary is refused before it is sent (it is sent as bytes)
+  FlexOverwritten,    // libflex: a binary that was overwritten is forgotten
+  FlexHcm,            // libflex: an hcm that is none is refused (it is taken for another compiler's)
+  ScratchpadsZero,    // the scratchpads of a runtime's device programs begin as zeros
   Comparison,         // an element that is not the golden model's is noticed
   Difference,         // and named, with both values
   Last = Difference,

@@ -393,8 +393,7 @@ void CommandLine::add_fault() {
   add_card_options(*fault_run_, fault_run.shape);
 
   // Their words are the validation program's.
-  fault_campaign_ =
-      fault->add_subcommand("campaign", "forty-seven scenarios, each with five proofs, on cards of their own");
+  fault_campaign_ = fault->add_subcommand("campaign", "fifty scenarios, each with five proofs, on cards of their own");
   soak_ =
       app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
 

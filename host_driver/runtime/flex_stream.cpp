@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/active_capture.hpp"
@@ -199,7 +200,7 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 void FlexStream::clear_scratchpads(unsigned slices, std::uint64_t recoveries) {
   if (slices == 0) return;
   const auto dirty = function_.scratchpads().to_clear(slices);
-  if (!dirty) return;
+  if (!dirty || mutated(HostMutant::ScratchpadsZero)) return;
   const Job fill = Job::fill(dirty->memory, dirty->bytes(), 0, dirty->offset());
   const LaunchRequest request{&fill, {}, {}};
   PreparedLaunch launch(channel_, *function_.allocator(), function_.scratchpads(), request);

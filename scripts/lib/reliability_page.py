@@ -22,7 +22,7 @@ print(f"""# Reliability
 
 What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). What the scenarios prove, and how: `docs/campaign.md`; how to break a card yourself: `docs/faults.md`; what each reset leaves: `docs/recovery.md`.
 
-## Forty-seven scenarios, five proofs
+## Fifty scenarios, five proofs
 
 | run | passed | seconds |
 |---|---|---|""")

@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 47> kCatalogue{{
+constexpr std::array<Scenario, 50> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -216,6 +216,24 @@ constexpr std::array<Scenario, 47> kCatalogue{{
      "the engine, a kernel's trap, the watchdog, the golden model",
      {},
      scratchpad_bit_flips},
+    {"F48",
+     Platform,
+     "a core traps in the middle of a bundle that a libflex program launches",
+     "exceptions of libflex",
+     {.own_card = true},
+     flex_bundle_fault},
+    {"F49",
+     Platform,
+     "M resets the function of a libflex program between two bundles that share lx",
+     "exceptions of libflex, cleared scratchpads",
+     {.own_card = true},
+     flex_bundle_reset},
+    {"F50",
+     Platform,
+     "a libflex program takes a damaged SpyreCode directory",
+     "form of binaries and of spyrecode.json",
+     {.own_card = true},
+     flex_damaged_directory},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -58,8 +58,11 @@ void silently_wrong_result(ScenarioContext& context);  // F45
 void core_lost_in_a_gang(ScenarioContext& context);    // F46
 void scratchpad_bit_flips(ScenarioContext& context);   // F47
 // Programs of libflex
-void flex_kernel_fault(ScenarioContext& context);    // F42
-void flex_function_reset(ScenarioContext& context);  // F43
-void flex_emulator_end(ScenarioContext& context);    // F44
+void flex_kernel_fault(ScenarioContext& context);       // F42
+void flex_function_reset(ScenarioContext& context);     // F43
+void flex_emulator_end(ScenarioContext& context);       // F44
+void flex_bundle_fault(ScenarioContext& context);       // F48
+void flex_bundle_reset(ScenarioContext& context);       // F49
+void flex_damaged_directory(ScenarioContext& context);  // F50
 
 }  // namespace svp::campaign

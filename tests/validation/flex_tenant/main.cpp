@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spyre-flex-tenant: a program of torch-spyre's runtime interface, for the scenarios in which what is below that fails
-// (F42 to F44). It knows libflex and nothing else of this project. Its device is what FLEX_DEVICE and its kin say, its
-// programs are SpyreCode directories in the folder of its argument.
+// (F42 to F44, F48 to F50). It knows libflex and nothing else of this project. Its device is what FLEX_DEVICE and its
+// kin say, its programs are SpyreCode directories in the folder of its argument.
 //
 // Each line of stdin is a command, and is answered by one line: "ok …", "runtime_error TEXT" for an exception of just
 // that type, "other TEXT" for any other. It ends with its input.
@@ -11,6 +11,12 @@
 //   launch NAME     the program in that directory, on the default stream; prepared by the first launch of the runtime
 //   synchronize     the default stream
 //   work, work-other   bytes to the card and back on the default, or the other stream: "ok right", "ok wrong"
+//   fill T V        the tensor T, which is made when there is none, gets the value V
+//   holds T V       "ok right", "ok wrong: …": whether it has this value everywhere; read on the other stream
+//   prepare P       the plan of a bundle in the directory P, anew
+//   bundle P T…, bundle-other P T…   launches it with these tensors on the default, or the other stream
+//   overwrite P Q   sends the binary of Q to the program memory of P
+//   leave-values    values in memory that is freed, where the scratchpads of programs come to lie
 //   state           "ok error E failed F other O idle I": hasStreamError(), needsShutdown() of both streams, query()
 #include <algorithm>
 #include <csignal>
@@ -18,8 +24,10 @@
 #include <exception>
 #include <flex/flex.hpp>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
@@ -27,6 +35,7 @@
 
 #include "tests/support/flex/launches.hpp"
 #include "tests/support/flex/prepared_plan.hpp"
+#include "tests/validation/flex_tenant/bundles.hpp"
 
 namespace {
 
@@ -34,7 +43,7 @@ using flex_test::PreparedPlan;
 
 class Tenant {
  public:
-  explicit Tenant(std::string plans) : plans_(std::move(plans)) {}
+  explicit Tenant(const std::string& plans) : plans_(plans), bundles_(plans) {}
 
   std::string answer(const std::string& command) {
     if (command == "open") return open();
@@ -45,6 +54,7 @@ class Tenant {
     if (command == "work-other") return work(*other_);
     if (command == "state") return state();
     if (command.starts_with(kLaunch)) return launch(command.substr(kLaunch.size()));
+    if (const auto of_bundles = bundles_.answer(words_of(command))) return *of_bundles;
     throw std::logic_error("there is no such command");
   }
 
@@ -53,15 +63,23 @@ class Tenant {
   static constexpr std::size_t kOperandBytes = 64 * 128;
   static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
 
+  static std::vector<std::string> words_of(const std::string& command) {
+    std::istringstream in(command);
+    std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+    if (words.empty()) words.emplace_back();
+    return words;
+  }
   std::string open() {
     flex::initializeRuntime(&runtime_, 0);
     stream_ = runtime_->getDefaultStream();
     other_ = runtime_->createStream(flex::RuntimeStreamPriority::HIGH);
     operand_ = runtime_->getAllocator()->allocate(kOperandBytes, flex_test::tensor_memory());
+    bundles_.open(*runtime_, *stream_, *other_);
     return "";
   }
   std::string close() {
     prepared_.clear();
+    bundles_.close();
     operand_ = {};
     runtime_.reset();
     return "";
@@ -104,6 +122,7 @@ class Tenant {
   flex::RuntimeStream* other_ = nullptr;
   flex::CompositeAddress operand_;
   std::map<std::string, std::unique_ptr<PreparedPlan>> prepared_;
+  flex_test::Bundles bundles_;
 };
 
 std::string one_line(std::string text) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
@@ -60,10 +61,14 @@ bool is_correction(std::span<const std::byte> bytes) {
 
 std::vector<SentBinary> binaries_in(std::span<const std::byte> bytes, const std::string& source) {
   std::vector<SentBinary> binaries;
-  for (std::uint64_t at = 0; first_word(bytes.subspan(at)) == svp::spyrecode::kBinaryMagic;) {
-    const std::string name = at == 0 ? source : source + " from byte " + std::to_string(at);
-    binaries.push_back(read_sent(bytes.subspan(at), at, name));
-    at += binaries.back().bytes;  // at most what there is: read_sent() has checked it
+  try {
+    for (std::uint64_t at = 0; first_word(bytes.subspan(at)) == svp::spyrecode::kBinaryMagic;) {
+      const std::string name = at == 0 ? source : source + " from byte " + std::to_string(at);
+      binaries.push_back(read_sent(bytes.subspan(at), at, name));
+      at += binaries.back().bytes;  // at most what there is: read_sent() has checked it
+    }
+  } catch (const svp::InvalidPlan&) {
+    if (!svp::mutated(svp::HostMutant::FlexBinary)) throw;
   }
   return binaries;
 }
@@ -74,7 +79,7 @@ void ProgramMemory::note_sent(unsigned stream, std::uint64_t offset, std::span<c
   keep(stream, offset, bytes);
   for (SentBinary& binary : binaries) {
     const std::uint64_t at = offset + binary.offset;
-    binaries_.insert_or_assign(at, Binary{.sent = std::move(binary)});
+    binaries_.emplace(at, Binary{.sent = std::move(binary)});  // keep() has forgotten what stood there
   }
 }
 
@@ -105,7 +110,8 @@ void ProgramMemory::keep(unsigned stream, std::uint64_t offset, std::span<const 
 void ProgramMemory::forget_binaries(std::uint64_t offset, std::uint64_t bytes) {
   std::erase_if(binaries_, [&](const auto& entry) {
     const auto& [at, binary] = entry;
-    return at < offset + bytes && offset < at + binary.sent.bytes;
+    const bool overlaps = at < offset + bytes && offset < at + binary.sent.bytes;
+    return overlaps && !svp::mutated(svp::HostMutant::FlexOverwritten);
   });
 }
 

@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <cstring>
 #include <flex/flex.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
+#include "host_driver/spyrecode/spyre_code.hpp"
 #include "shared/kernel_abi.hpp"
 
 namespace flex::detail {
@@ -35,6 +38,16 @@ void require_vdci(const std::string& text) {
 }
 
 bool is_ours(const std::string& text) { return nlohmann::json::parse(text).contains("format"); }
+
+// Throws InvalidPlan that names the member.
+std::shared_ptr<Description> described_by(const std::string& text) {
+  try {
+    return std::make_shared<Description>(svp::spyrecode::parse_hcm(text, "hcm"));
+  } catch (const svp::spyrecode::InvalidPlan&) {
+    if (svp::mutated(svp::HostMutant::FlexHcm)) return nullptr;
+    throw;
+  }
+}
 
 const Description& description_of(const Hcm& hcm) {
   const auto* description = static_cast<const Description*>(hcm.content_.get());
@@ -103,7 +116,8 @@ void Hcm::importJsonStr(const std::string& text) {
     vdci.inputSym_.clear();
     content_.reset();
     if (!flex::detail::is_ours(text)) return;
-    auto description = std::make_shared<svp::spyrecode::Hcm>(svp::spyrecode::parse_hcm(text, "hcm"));
+    auto description = flex::detail::described_by(text);
+    if (description == nullptr) return;
     for (const std::uint32_t input : description->inputs) vdci.inputSym_.push_back(std::to_string(input));
     content_ = std::move(description);
   });
