@@ -180,12 +180,14 @@ void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& e
   note(end.outcome, end.status);
 }
 
-// The queue of control blocks is reset: one command for all streams, which makes each of them new.
+// The queue of control blocks is reset: one command for all streams, which makes each of them new. The image is brought
+// again, because an attempt may have written over it.
 void Attacker::heal_streams() {
   ASSERT_TRUE(driver_->reset_queue(wire::kControlBlockQueue));
   driver_->forget_blocks();
   ASSERT_TRUE(driver_->set_queue(wire::kControlBlockQueue));
   for (auto& stream : streams_) stream = {stream.id, stream.incarnation + 1, 1};
+  ASSERT_TRUE(load_image());
 }
 
 void Attacker::control_blocks(std::uint64_t seed, std::uint64_t count) {
