@@ -123,6 +123,7 @@ qemu::MachineOptions machine_for(const CardOptions& options) {
     machine.on_exit = [told = emulator.on_exit](const qemu::ExitStatus& status) { told(qemu::to_string(status)); };
   }
   machine.firmware = options.firmware;
+  machine.array = options.array;
   machine.harts = options.cores;
   machine.memory_bytes = options.memory_bytes;
   machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});
@@ -151,6 +152,11 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
     auto found = find_firmware();
     if (!found) return std::unexpected(std::move(found.error()));
     options.firmware = *std::move(found);
+  }
+  if (options.array.empty()) {
+    auto found = find_array();
+    if (!found) return std::unexpected(std::move(found.error()));
+    options.array = *std::move(found);
   }
   if (options.cores == 0) options.cores = std::clamp(std::thread::hardware_concurrency(), 1u, 2u);
 
@@ -222,14 +228,16 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
   device.polled = how.polled;
   device.records_death = how.records_death;
   device.timeouts = options.timeouts;
-  device.faults = how.faults;
+  device.faults = std::move(how.faults);
   device.faults.function = slot;  // slots of an embedded card: M, PF, VF 1 …, as the numbers of wire::Target
   auto attached = Device::attach(*std::move(handle), std::move(device));
   if (!attached) return std::unexpected(with_console(std::move(attached.error()), *of));
   return attached;
 }
 
-Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) { return impl_->open(kPhysicalSlot, "PF", how); }
+Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) {
+  return impl_->open(kPhysicalSlot, "PF", std::move(how));
+}
 
 Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOptions how) {
   const std::string source = "VF " + std::to_string(number);
@@ -238,11 +246,11 @@ Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOption
         source, "this card has virtual functions 1 to " + std::to_string(impl_->options.virtual_functions),
         "boot it with more, or open one that exists"));
   }
-  return impl_->open(kPhysicalSlot + number, source, how);
+  return impl_->open(kPhysicalSlot + number, source, std::move(how));
 }
 
 Expected<std::unique_ptr<Device>> Card::open_management(OpenOptions how) {
-  return impl_->open(kManagementSlot, "M", how);
+  return impl_->open(kManagementSlot, "M", std::move(how));
 }
 
 Expected<SlotHandle> Card::slot(unsigned index) const {

@@ -32,6 +32,13 @@ std::string_view threads_for(const MachineOptions& options) {
   return std::ranges::find(options.extra_arguments, "-icount") == options.extra_arguments.end() ? "multi" : "single";
 }
 
+/// A comma ends a value of the emulator's options, two of them are one in it.
+std::string with_commas_doubled(std::string_view text) {
+  std::string doubled;
+  for (const char c : text) doubled.append(c == ',' ? 2 : 1, c);
+  return doubled;
+}
+
 void add_machine(Arguments& arguments, const MachineOptions& options) {
   // Private anonymous memory larger than the host's needs reserve=off; 98 GiB must never end up in a core file.
   arguments.add("-machine", "virt,aia=aplic-imsic,memory-backend=card-memory,dump-guest-core=off");
@@ -90,6 +97,7 @@ std::vector<std::string> command_line(const MachineOptions& options, const Inher
   add_machine(arguments, options);
   add_channels(arguments, descriptors);
   add_slots(arguments, descriptors, options.ports);
+  if (!options.array.empty()) arguments.add("-plugin", "file=" + with_commas_doubled(options.array.string()));
   if (!options.gdb_endpoint.empty()) arguments.add("-gdb", options.gdb_endpoint);
   for (const std::string& extra : options.extra_arguments) arguments.flag(extra);
   return arguments.take();

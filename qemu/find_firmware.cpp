@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "qemu/card.hpp"
 
@@ -15,6 +17,11 @@ namespace {
 
 // <build>/host_driver/cli/spyre is three below the folder of a build tree's firmware.
 constexpr int kFoldersAbove = 5;
+constexpr std::array kArrayPlaces = {
+    "qemu/array/libspyre-array.so",  // build tree
+    "spyre/libspyre-array.so",       // as the firmware below
+    "lib/spyre/libspyre-array.so",
+};
 constexpr std::array kPlaces = {
     "firmware/spyre-firmware.elf",  // build tree
     "spyre/spyre-firmware.elf",  // installed, from the library: <prefix>/lib, or a folder of an architecture below it
@@ -37,6 +44,19 @@ std::filesystem::path folder_of_library() {
   return std::filesystem::canonical(map->l_name, error).parent_path();
 }
 
+// The first of `places` below a folder above this code that `usable` takes.
+template <typename Places, typename Usable>
+std::optional<std::filesystem::path> find_beside(const Places& places, Usable usable) {
+  for (std::filesystem::path folder : {folder_of_library(), folder_of_program()}) {
+    for (int i = 0; i < kFoldersAbove && folder.has_relative_path(); ++i, folder = folder.parent_path()) {
+      for (const char* place : places) {
+        if (usable(folder / place)) return folder / place;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expected<std::filesystem::path> find_firmware() {
@@ -49,17 +69,23 @@ Expected<std::filesystem::path> find_firmware() {
   };
   if (const char* named = std::getenv("SPYRE_FIRMWARE"); named != nullptr && *named != '\0') {
     if (usable(named)) return named;
-  } else {
-    for (std::filesystem::path folder : {folder_of_library(), folder_of_program()}) {
-      for (int i = 0; i < kFoldersAbove && folder.has_relative_path(); ++i, folder = folder.parent_path()) {
-        for (const char* place : kPlaces) {
-          if (usable(folder / place)) return folder / place;
-        }
-      }
-    }
+  } else if (auto found = find_beside(kPlaces, usable)) {
+    return *std::move(found);
   }
   return std::unexpected(refused_by_driver("firmware", "no firmware found; looked at " + looked,
                                            "build or install it, or name the file in SPYRE_FIRMWARE"));
+}
+
+Expected<std::filesystem::path> find_array() {
+  const char* const named = std::getenv("SPYRE_ARRAY");
+  const std::string_view wanted = named == nullptr ? "off" : named;
+  if (wanted.empty() || wanted == "off") return std::filesystem::path();
+  std::error_code error;
+  const auto usable = [&](const std::filesystem::path& path) { return std::filesystem::is_regular_file(path, error); };
+  if (wanted == "auto") return find_beside(kArrayPlaces, usable).value_or(std::filesystem::path());
+  if (usable(wanted)) return std::filesystem::path(wanted);
+  return std::unexpected(refused_by_driver("array", "SPYRE_ARRAY names no file: " + std::string(wanted),
+                                           "set it to auto, off, or the path of libspyre-array.so"));
 }
 
 }  // namespace svp

@@ -48,6 +48,8 @@ struct MachineOptions {
   std::string emulator = "qemu-system-riscv64";
   /// The firmware's ELF file, entered in M-mode by all harts at once.
   std::filesystem::path firmware{};
+  /// A plugin of the emulator's translator, the card's compute array. Empty: none.
+  std::filesystem::path array{};
   unsigned harts = 1;
   /// Guest memory in bytes, whole MiB. Sparse: only touched pages cost host memory.
   std::uint64_t memory_bytes = 98 * kGiB;

@@ -81,7 +81,8 @@ struct KernelArguments {
   std::uint64_t compute_entry;  // virtual; where the correction program jumps to
   std::uint64_t scratchpad_address;
   std::uint64_t scratchpad_bytes;
-  std::uint8_t reserved[64];
+  std::uint32_t array_version;  // of the compute array (shared/array.hpp); 0: there is none
+  std::uint8_t reserved[60];
 };
 static_assert(sizeof(KernelArguments) == kStickBytes);
 

@@ -11,6 +11,7 @@
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/function.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/mutants/mutants.hpp"
 
 namespace fw {
@@ -110,6 +111,7 @@ void Launches::tell(const Place& place, const ContextSlot::Told& told) {
   arguments.compute_entry = area + wire::kTextOffset + header.compute_entry;
   arguments.scratchpad_address = base + wire::kScratchpadOffset;
   arguments.scratchpad_bytes = wire::kScratchpadBytes;
+  arguments.array_version = hal::array_version();
   std::memcpy(hal::pointer(place.slot().data + kArgumentsAt), &arguments, sizeof arguments);
   place.slot().told = told;
 }

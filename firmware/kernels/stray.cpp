@@ -2,8 +2,11 @@
 // Does one wrong thing at an address: what fault reports are tested with. The dimension "what" chooses: 0 nothing,
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
-// number of answers that were wrong. The address is "operand 0 plus offset"; its operand need not exist.
+// number of answers that were wrong, 11 load and 12 store by the compute array, then, when it has not done that, by
+// itself. The address is "operand 0 plus offset"; its operand need not exist.
+#include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
+#include "shared/device_program.hpp"
 
 namespace {
 enum Symbol : unsigned { kAddress, kOffset, kWhat };
@@ -19,6 +22,8 @@ enum What : std::uint64_t {
   kLastCoreLoad,
   kClaimForEver,
   kExtremeClaims,
+  kArrayLoad,
+  kArrayStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -48,10 +53,36 @@ std::uint64_t extreme_claims() {
   }
   return wrong;
 }
+// A stick between the address and the kernel's own scratchpad. The exit status when the array has moved it: 1; when it
+// does not say which byte is missing: 2.
+std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, bool stores) {
+  constexpr std::uint64_t kOwnAt = 4096;
+  auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
+  const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
+  const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
+  request.kind = wire::array::Kind::Rows;
+  request.opcode = static_cast<std::uint32_t>(wire::program::Opcode::Copy);
+  request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
+  request.inputs = 1;
+  request.singles = 0;
+  request.count = 1;
+  request.row[0] = {stores ? own : stick, wire::kStickBytes};
+  request.row[wire::array::kOutput] = {stores ? stick : own, wire::kStickBytes};
+  const wire::array::Outcome outcome = kernel::ask_array(request);
+  if (outcome == wire::array::Outcome::Done) return 1;
+  if (outcome == wire::array::Outcome::Missing && request.address != stick) return 2;
+  if (stores) {
+    stray_store(address);
+  } else {
+    stray_load(address);
+  }
+  return 0;
+}
 }  // namespace
 
 SPYRE_KERNEL({
     .name = "stray",
+    .scratchpad_bytes = 8192,
     .operands = {{.name = "target", .access = kernel::Access::ReadWrite, .shape = {"offset", "what"}}},
     .symbols = {kernel::address_of(0), kernel::extent_of(0, "offset"), kernel::extent_of(0, "what")},
 });
@@ -74,6 +105,8 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kClaimForEver:
       for (;;) claim(1);  // bounded: the watchdog ends the launch
     case kExtremeClaims: return extreme_claims();
+    case kArrayLoad: return stray_by_array(arguments, address, false);
+    case kArrayStore: return stray_by_array(arguments, address, true);
     default: return 1;
   }
 }

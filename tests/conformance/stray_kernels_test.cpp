@@ -2,7 +2,9 @@
 // Kernels that go where they may not: each ends in a FAULT that says where, nothing else is
 // touched, only its stream is poisoned, and the card goes on.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "tests/conformance/hand_made_job.hpp"
 #include "tests/conformance/kernel_provider.hpp"
@@ -17,7 +19,24 @@ using wire::Status;
 constexpr std::uint64_t kPattern = 0x5A5A5A5AA5A5A5A5;
 constexpr std::size_t kOperandBytes = 4096;
 
-enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kClaimForEver = 9, kExtremeClaims };
+enum What : std::uint64_t {
+  kNothing,
+  kLoad,
+  kStore,
+  kJump,
+  kClaimForEver = 9,
+  kExtremeClaims,
+  kArrayLoad,
+  kArrayStore
+};
+
+bool loads(What what) { return what == kLoad || what == kArrayLoad; }
+// Whether this run's card is to have one; the entries of ctest that set the variable name a file that has to be there.
+bool has_array() {
+  const char* const named = std::getenv("SPYRE_ARRAY");
+  return named != nullptr && std::string_view(named) != "off";
+}
+bool stores(What what) { return what == kStore || what == kArrayStore; }
 
 class StrayKernels : public testing::Test {
  protected:
@@ -135,24 +154,22 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       {"upper half", ~std::uint64_t{0} - 7},
   };
   for (const Place& place : places) {
-    for (const What what : {kLoad, kStore, kJump}) {
+    for (const What what : {kLoad, kStore, kJump, kArrayLoad, kArrayStore}) {
       SCOPED_TRACE(std::string(place.name) + ", what " + std::to_string(what));
       const auto failure = failure_of(stray(what, place.address));
       ASSERT_TRUE(failure) << "no fault";
       EXPECT_EQ(failure->outcome, Outcome::Fault);
-      const Status status = what == kLoad    ? Status::LoadFault
-                            : what == kStore ? Status::StoreFault
-                                             : Status::FetchFault;
+      const Status status = loads(what) ? Status::LoadFault : stores(what) ? Status::StoreFault : Status::FetchFault;
       EXPECT_EQ(failure->status, status) << wire::name(failure->status);
-      EXPECT_EQ(failure->fault.access, what == kLoad    ? FaultAccess::Load
-                                       : what == kStore ? FaultAccess::Store
-                                                        : FaultAccess::Fetch);
+      EXPECT_EQ(failure->fault.access, loads(what)    ? FaultAccess::Load
+                                       : stores(what) ? FaultAccess::Store
+                                                      : FaultAccess::Fetch);
       EXPECT_EQ(failure->fault.region_ordinal, place.ordinal);
       EXPECT_EQ(failure->fault.offset, place.ordinal == wire::kNoRegionOrdinal
                                            ? place.address
                                            : place.address - wire::region_window(place.ordinal));
       if (what != kJump) {
-        EXPECT_TRUE(failure->symbol.contains(what == kLoad ? "stray_load" : "stray_store")) << failure->symbol;
+        EXPECT_TRUE(failure->symbol.contains(loads(what) ? "stray_load" : "stray_store")) << failure->symbol;
       } else {
         EXPECT_EQ(failure->symbol, "outside of the image's text");
       }
@@ -195,6 +212,12 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_EQ(store->fault.offset, address);
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
+    }
+    const auto by_array = failure_of(stray(kArrayStore, address));
+    EXPECT_EQ(by_array.has_value(), !place.store || has_array());
+    if (by_array) {
+      EXPECT_EQ(by_array->status == Status::StoreFault, !place.store) << wire::name(by_array->status);
+      victim_->Reset();
     }
     if (place.offset == own + wire::kTextOffset) continue;
     const auto jump = failure_of(stray(kJump, address));

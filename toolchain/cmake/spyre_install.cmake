@@ -23,6 +23,7 @@ install(FILES "$<TARGET_FILE_DIR:dxp_standalone>/dbo-opt" DESTINATION ${CMAKE_IN
 install(TARGETS spyre-validation spyre-flex-tenant RUNTIME DESTINATION ${SPYRE_INSTALL_LIBEXECDIR} COMPONENT runtime)
 install(TARGETS spyre_shared EXPORT spyreTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS spyre_array LIBRARY DESTINATION ${SPYRE_INSTALL_DATADIR} COMPONENT runtime)
 install(FILES "${SPYRE_FIRMWARE_DIR}/spyre-firmware.elf" DESTINATION ${SPYRE_INSTALL_DATADIR} COMPONENT runtime)
 # All of them: those that misbehave are what the fault campaign runs.
 install(DIRECTORY "${SPYRE_FIRMWARE_DIR}/kernels/" DESTINATION ${SPYRE_INSTALL_DATADIR}/kernels COMPONENT runtime

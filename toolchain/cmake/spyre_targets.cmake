@@ -128,6 +128,22 @@ function(spyre_device_test)
   endif()
 endfunction()
 
+# The same program over cards that have the compute array (docs/array.md); FILTER: of its tests, these.
+#   spyre_array_test(PROGRAM conformance_device_test FILTER StrayKernels.* FUNCTIONS PF VF)
+function(spyre_array_test)
+  cmake_parse_arguments(arg "" "PROGRAM;FILTER" "FUNCTIONS" ${ARGN})
+  if(NOT TARGET spyre_array)
+    return()
+  endif()
+  add_dependencies(${arg_PROGRAM} spyre_array)
+  string(REPLACE "_device_test" "_array_device_test" name ${arg_PROGRAM})
+  foreach(function IN LISTS arg_FUNCTIONS)
+    string(TOLOWER ${function} suffix)
+    spyre_gtest_entry(${name}_${suffix} ${arg_PROGRAM} device 300 "SPYRE_TEST_FUNCTION=${function}"
+      "SPYRE_ARRAY=$<TARGET_FILE:spyre_array>" "GTEST_FILTER=${arg_FILTER}")
+  endforeach()
+endfunction()
+
 # A unit test of this kind is left out under TSan: what a script runs is not instrumented there.
 function(spyre_script_test)
   cmake_parse_arguments(arg "" "NAME;LABEL;TIMEOUT" "COMMAND;DEPENDS" ${ARGN})

@@ -42,7 +42,7 @@ void compute_entry(const wire::KernelArguments* arguments) { kernel::exit(kernel
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   enable_host_float();
   engine::Memory& memory = memory_of(arguments);
-  engine::Execution execution(memory.launch, memory, arguments.core_index, arguments.core_count);
+  engine::Execution execution(memory, arguments);
   const wire::program::Refusal refusal = execution.run();
   return refusal.ok() ? 0 : wire::program::to_status(refusal);
 }

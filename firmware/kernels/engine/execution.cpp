@@ -34,11 +34,15 @@ bool same_operation(const Operation* a, const Operation* b) {
 
 }  // namespace
 
-Execution::Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores)
-    : memory_(memory), places_{}, core_(core), cores_(cores) {
-  refusal_ = launch.refusal;
+Execution::Execution(Memory& memory, const wire::KernelArguments& arguments)
+    : memory_(memory),
+      places_{},
+      refusal_(memory.launch.refusal),
+      core_(arguments.core_index),
+      cores_(arguments.core_count),
+      has_array_(arguments.array_version == wire::array::kVersion) {
   if (refusal_.ok()) [[clang::always_inline]]
-    refusal_ = read_header(launch);
+    refusal_ = read_header(memory.launch);
 }
 
 Refusal Execution::read_header(const Launch& launch) {
@@ -187,7 +191,8 @@ Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
                    .depth = loops_.depth,
                    .core = shared ? core_ : 0,
                    .cores = shared ? cores_ : 1,
-                   .working = memory_.working});
+                   .working = memory_.working,
+                   .array = has_array_ ? &memory_.request : nullptr});
 }
 
 // An operation sees what the ones before it have written. What core 0 executes alone, one after the other, needs no

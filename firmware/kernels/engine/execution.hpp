@@ -2,6 +2,7 @@
 // One core's execution of a program: what is in card memory is copied once, checked, and only the copy is used.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "firmware/kernels/engine/launch.hpp"
@@ -15,6 +16,7 @@ inline constexpr std::uint32_t kKeptOperations = 512;
 
 // What a core needs of its scratchpad.
 struct alignas(wire::kStickBytes) Memory {
+  wire::array::Request request;  // where the compute array looks for it
   program::Header header;
   program::Argument argument[program::kMaxArguments];  // whole sticks
   Operation operation[kKeptOperations];
@@ -25,12 +27,12 @@ struct alignas(wire::kStickBytes) Memory {
   Launch launch;
   Working working;
 };
-static_assert(sizeof(Memory) <= wire::kScratchpadBytes);
+static_assert(sizeof(Memory) <= wire::kScratchpadBytes && offsetof(Memory, request) == 0);
 static_assert(sizeof(Memory::argument) % wire::kStickBytes == 0);
 
 class Execution {
  public:
-  Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores);
+  Execution(Memory& memory, const wire::KernelArguments& arguments);
 
   // Of all operations. The first refusal ends it.
   Refusal run();
@@ -56,6 +58,7 @@ class Execution {
   Refusal refusal_;
   unsigned core_;
   unsigned cores_;
+  bool has_array_;
   program::LoopStack loops_;
   std::uint32_t checked_ = 0;               // operations that were checked at least once: those in front of this number
   std::uint32_t loop_[program::kMaxLoops];  // first operation behind the LoopBegin

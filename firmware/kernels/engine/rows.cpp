@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/kernels/engine/rows.hpp"
 
+#include "firmware/kernels/array_request.hpp"
+#include "firmware/kernels/engine/number.hpp"
 #include "firmware/kernels/engine/splat.hpp"
 
 namespace kernel::engine {
+namespace {
+
+// Of one request. An operand's pages are missing one after the other, and each is there once it has been touched.
+constexpr unsigned kTries = 32;
+
+bool has_table(const Operation& operation) {
+  return operation.opcode >= Opcode::Exp && operation.opcode <= Opcode::Softplus && operation.operand_count == 3;
+}
+
+}  // namespace
+
 RowWalk::RowWalk(const Work& work, unsigned inputs)
     : work_(work),
       inputs_(inputs),
@@ -36,6 +49,39 @@ void RowWalk::take(const Run& run, std::uint64_t done, Rows& rows) const {
     rows.in_step[i] = run.step[i];
     rows.single[i] = single_[i];
   }
+}
+
+std::uint64_t RowWalk::give_to_array(const Run& run) {
+  wire::array::Request& request = *work_.array;
+  const Operation& operation = work_.operation;
+  request.kind = wire::array::Kind::Rows;
+  request.opcode = static_cast<std::uint32_t>(operation.opcode);
+  request.format = static_cast<std::uint32_t>(work_.output().format);
+  request.inputs = inputs_;
+  request.singles = 0;
+  for (unsigned i = 0; i < inputs_; ++i) request.singles |= std::uint32_t{single_[i]} << i;
+  if (operation.opcode == Opcode::Clip) {
+    for (unsigned i = 0; i < 2; ++i) {
+      request.constant[i] = number::code_of_fp32(work_.output().format, operation.constant[i]);
+    }
+  }
+  request.table = has_table(operation) ? work_.address(operation.operand[1]) : 0;
+  std::uint64_t done = 0;
+  for (unsigned tries = 0; done < run.count && tries < kTries; ++tries) {
+    request.count = run.count - done;
+    for (unsigned i = 0; i < inputs_; ++i) request.row[i] = {run.address[i] + done * run.step[i], run.step[i]};
+    const unsigned output = operation.operand_count - 1u;
+    request.row[wire::array::kOutput] = {run.address[output] + done * run.step[output], run.step[output]};
+    switch (ask_array(request)) {
+      case wire::array::Outcome::Done:
+        done += request.done;
+        tries = 0;
+        break;
+      case wire::array::Outcome::Missing: touch(request); break;
+      default: array_refused_ = true; return done;
+    }
+  }
+  return done;
 }
 
 void RowWalk::make_sticks(const Run& run, Rows& rows) {

@@ -36,7 +36,7 @@ class RowWalk {
   Refusal for_each(Visit visit) {
     return for_each_run([&](const Run& run) {
       Rows rows;
-      for (std::uint64_t done = 0; done < run.count; done += rows.count) {
+      for (std::uint64_t done = given_to_array(run); done < run.count; done += rows.count) {
         take(run, done, rows);
         if (any_single_) make_sticks(run, rows);
         visit(rows);
@@ -47,8 +47,10 @@ class RowWalk {
   template <typename Visit>
   Refusal for_each_given(Visit visit) {
     return for_each_run([&](const Run& run) {
+      const std::uint64_t done = given_to_array(run);
+      if (done == run.count) return;
       Rows rows;
-      take(run, 0, rows);
+      take(run, done, rows);
       visit(rows);
     });
   }
@@ -64,10 +66,18 @@ class RowWalk {
   }
 
   static constexpr unsigned kSticks = 64;  // that are made at a time
+  static constexpr std::uint64_t kFewestForArray = 4;
   struct Buffers {
     std::byte stick[kMaxRowInputs][kSticks][wire::kStickBytes];
   };
   static_assert(sizeof(Buffers) <= kWorkingBytes);
+
+  // How many sticks of the run, from the first one on, the compute array has made.
+  std::uint64_t given_to_array(const Run& run) {
+    if (work_.array == nullptr || run.count < kFewestForArray || array_refused_) return 0;
+    return give_to_array(run);
+  }
+  std::uint64_t give_to_array(const Run& run);
 
   // The sticks of a run from `done` on.
   void take(const Run& run, std::uint64_t done, Rows& rows) const;
@@ -79,6 +89,7 @@ class RowWalk {
   unsigned item_;
   Refusal refusal_;
   bool any_single_ = false;
+  bool array_refused_ = false;
   bool single_[kMaxRowInputs]{};
   LoopNest nest_;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "shared/array.hpp"
 #include "shared/device_program.hpp"
 #include "shared/kernel_abi.hpp"
 
@@ -46,6 +47,7 @@ struct Work {
   unsigned core;
   unsigned cores;
   Working& working;
+  wire::array::Request* array;  // null: the card has no compute array
 
   unsigned inputs() const { return operation.operand_count - 1u; }
   const Operand& output() const { return operation.operand[operation.operand_count - 1]; }

@@ -17,6 +17,7 @@
 
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
@@ -177,6 +178,11 @@ void become_hart(unsigned hart) { this_hart = hart; }
 namespace hal {
 
 using native::the_state;
+
+// ---- array.hpp: no native card has one ------------------------------------------------------------------------------
+
+void find_array() {}
+std::uint32_t array_version() { return 0; }
 
 // ---- memory.hpp -----------------------------------------------------------------------------------------------------
 

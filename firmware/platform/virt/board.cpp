@@ -6,6 +6,7 @@
 #include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/arch/riscv/boot.hpp"
 #include "firmware/arch/riscv/mmio.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
@@ -58,6 +59,7 @@ void initialize_board(const std::byte* device_tree) {
   virt::keep_boot_arguments(board.boot_arguments);
   virt::divide_memory(board.memory);
   virt::find_slots(board);
+  find_array();
 }
 
 void restart_board() {

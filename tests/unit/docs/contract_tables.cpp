@@ -340,6 +340,7 @@ void add_kernel(Builder& builder) {
   FIELD(KernelArguments, compute_entry);
   FIELD(KernelArguments, scratchpad_address);
   FIELD(KernelArguments, scratchpad_bytes);
+  FIELD(KernelArguments, array_version);
   STRUCT(CorrectionHeader);
   FIELD(CorrectionHeader, magic);
   FIELD(CorrectionHeader, mode);

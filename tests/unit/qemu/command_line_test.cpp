@@ -56,6 +56,11 @@ TEST(CommandLine, ThirtyTwoSlotsArePackedAndAnnounced) {
   EXPECT_THAT(arguments, Contains("ivshmem-doorbell,chardev=slot31,vectors=1,addr=04.7,multifunction=on"));
 }
 
+TEST(CommandLine, ThePluginOfTheArrayIsNamedWhateverItsPathHolds) {
+  EXPECT_THAT(command_line({}, descriptors(1)), Not(Contains("-plugin")));
+  EXPECT_EQ(value_after(command_line({.array = "/a,b/array.so"}, descriptors(1)), "-plugin"), "file=/a,,b/array.so");
+}
+
 TEST(CommandLine, PortsStandBehindTheSlots) {
   const auto arguments = command_line({.ports = 2}, descriptors(3));
   EXPECT_THAT(arguments, Contains("ivshmem-doorbell,chardev=slot2,vectors=1,addr=03.0"));

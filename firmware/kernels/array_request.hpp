@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asking the compute array (shared/array.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "shared/array.hpp"
+
+namespace kernel {
+
+// The hint does nothing on a card without array: then the outcome is None.
+inline wire::array::Outcome ask_array(wire::array::Request& request) {
+  request.outcome = wire::array::Outcome::None;
+  static_assert(wire::array::kWorkHint == 0x5A202013);
+  asm volatile(".word 0x5A202013" ::: "memory");
+  return request.outcome;
+}
+
+// Reaches the byte that the array did not find mapped. It is mapped then; or the launch ends here, by a fault at that
+// address, as it would if the kernel had executed the operation.
+inline void touch(const wire::array::Request& request) {
+  if (request.operand == wire::array::kOutput) {
+    asm volatile("amoor.w zero, zero, (%0)" ::"r"(request.address) : "memory");
+  } else {
+    std::uint64_t ignored = 0;
+    asm volatile("lbu %0, (%1)" : "=r"(ignored) : "r"(request.address) : "memory");
+  }
+}
+
+}  // namespace kernel

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/array/compute_array.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include "qemu/array/rows.hpp"
+
+namespace svp::array {
+namespace {
+
+using wire::array::Hello;
+using wire::array::Kind;
+using wire::array::Outcome;
+using wire::array::Request;
+
+constexpr unsigned kMaxHarts = 512;
+
+// What the kernel reads when the hint has been executed; the outcome last.
+void answer(Request& request, const Answer& answer) {
+  request.operand = answer.operand;
+  request.done = answer.done;
+  request.address = answer.address;
+  std::atomic_ref(request.outcome).store(answer.outcome, std::memory_order_release);
+}
+
+}  // namespace
+
+void ComputeArray::greet(std::uint64_t instruction, std::byte* code) {
+  std::uint64_t block = 0;
+  std::memcpy(&block, code + wire::array::kHelloAddressAt, sizeof block);
+  Hello* const there = reinterpret_cast<Hello*>(code + static_cast<std::int64_t>(block - instruction));
+  Hello hello;
+  std::memcpy(&hello, there, sizeof hello);
+  harts_ = 0;
+  if (hello.magic != wire::array::kHelloMagic || hello.version != wire::array::kVersion) return;
+  if (hello.harts == 0 || hello.harts > kMaxHarts || instruction < hello.ram_base) return;
+  memory_ = CardMemory(code - (instruction - hello.ram_base), hello.ram_base, hello.ram_bytes);
+  roots_ = hello.roots;
+  root_stride_ = hello.root_stride;
+  harts_ = hello.harts;
+  there->answer = wire::array::kVersion;
+}
+
+void ComputeArray::work(unsigned hart, std::uint64_t instruction) const {
+  if (hart >= harts_) return;
+  const auto root = memory_.word(roots_ + hart * root_stride_);
+  if (!root) return;
+  const std::uint64_t address = wire::array::request_address(instruction);
+  const auto page = find_page(memory_, *root, address);
+  if (!page || !page->writable || page->end - address < sizeof(Request)) return;
+  auto& request = *reinterpret_cast<Request*>(page->at(address));
+  static thread_local RowsPlan plan;
+  std::memcpy(&plan.request, &request, sizeof request);
+  if (plan.request.kind != Kind::Rows) {
+    answer(request, {.outcome = Outcome::Refused});
+    return;
+  }
+  const Answer found = prepare(memory_, *root, plan);
+  if (found.outcome == Outcome::Done) execute(plan);
+  answer(request, found);
+}
+
+}  // namespace svp::array

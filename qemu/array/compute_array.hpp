@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compute array of one card, between the emulator's plugin interface (plugin.cpp) and the arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "qemu/array/card_memory.hpp"
+#include "shared/array.hpp"
+
+namespace svp::array {
+
+class ComputeArray {
+ public:
+  // The firmware's greeting: the instruction of the physical address `instruction` lies at `code` in the emulator's
+  // memory. Answers in the firmware's block. A second greeting (a warm reset) replaces the first; no hart works then.
+  void greet(std::uint64_t instruction, std::byte* code);
+
+  // The request of `hart`, in U-mode at the virtual address `instruction`. Answers in the request.
+  void work(unsigned hart, std::uint64_t instruction) const;
+
+ private:
+  CardMemory memory_{};
+  std::uint64_t roots_ = 0;
+  std::uint64_t root_stride_ = 0;
+  unsigned harts_ = 0;  // 0: nobody has greeted yet
+};
+
+}  // namespace svp::array

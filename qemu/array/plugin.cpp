@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// libspyre-array.so: the compute array as a plugin of the stock emulator (-plugin FILE). It looks for two hints in what
+// the emulator translates and is called in front of each execution of them, on the hart's own thread.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "qemu/array/compute_array.hpp"
+#include "qemu/array/plugin_interface.hpp"
+
+namespace {
+
+// One card to an emulator.
+svp::array::ComputeArray& card_array() {
+  static svp::array::ComputeArray array;
+  return array;
+}
+
+// What a callback is called with: the hint's address itself, which is no pointer of this process.
+void* as_data(std::uint64_t address) { return std::bit_cast<void*>(address); }
+
+void on_work(unsigned hart, void* instruction) {
+  card_array().work(hart, reinterpret_cast<std::uint64_t>(instruction));
+}
+
+// A greeting counts in the firmware's own code only, which runs at physical addresses below those of any launch.
+struct Greeting {
+  std::uint64_t instruction;
+  std::byte* code;
+};
+Greeting greeting;
+
+void on_hello(unsigned /*hart*/, void* /*data*/) { card_array().greet(greeting.instruction, greeting.code); }
+
+void look_at(qemu_plugin_insn* instruction) {
+  std::uint32_t word = 0;
+  if (qemu_plugin_insn_data(instruction, &word, sizeof word) != sizeof word) return;
+  if (word != wire::array::kHelloHint && word != wire::array::kWorkHint) return;
+  const std::uint64_t address = qemu_plugin_insn_vaddr(instruction);
+  const bool of_kernel = address >= wire::array::kLowestKernelAddress;
+  if (word == wire::array::kWorkHint && of_kernel) {
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_work, 0, as_data(address));
+  } else if (word == wire::array::kHelloHint && !of_kernel) {
+    auto* const code = static_cast<std::byte*>(qemu_plugin_insn_haddr(instruction));
+    if (code == nullptr) return;
+    greeting = {address, code};
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_hello, 0, nullptr);
+  }
+}
+
+void on_translate(qemu_plugin_id_t /*id*/, qemu_plugin_tb* block) {
+  const std::size_t count = qemu_plugin_tb_n_insns(block);
+  for (std::size_t i = 0; i < count; ++i) look_at(qemu_plugin_tb_get_insn(block, i));
+}
+
+}  // namespace
+
+extern "C" {
+// The version of the interface: QEMU 9.2 and 10.
+[[gnu::visibility("default")]] extern const int qemu_plugin_version;
+const int qemu_plugin_version = 4;
+
+[[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* /*info*/, int /*argc*/,
+                                                       char** /*argv*/) {
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+  return 0;
+}
+}

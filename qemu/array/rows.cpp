@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/array/rows.hpp"
+
+#include <algorithm>
+
+#include "qemu/array/row_functions.hpp"
+
+namespace svp::array {
+namespace {
+
+using wire::array::kMaxInputs;
+using wire::array::kMaxSticks;
+using wire::array::kOutput;
+using wire::array::kTable;
+using wire::array::Outcome;
+using wire::array::Request;
+using wire::array::Row;
+
+// Addresses of a launch are below it, so that nothing that is added up here overflows.
+constexpr std::uint64_t kAddressLimit = std::uint64_t{1} << 38;
+
+Answer refused(std::uint32_t operand) { return {.outcome = Outcome::Refused, .operand = operand}; }
+
+bool is_row(const Row& row) {
+  return row.address % wire::kStickBytes == 0 && row.step % wire::kStickBytes == 0 && row.address < kAddressLimit &&
+         row.step < kAddressLimit;
+}
+
+Answer check(const Request& request) {
+  if (request.count == 0 || request.inputs == 0 || request.inputs > kMaxInputs) return refused(wire::array::kNoOperand);
+  if (request.singles >> request.inputs != 0) return refused(wire::array::kNoOperand);
+  if (find_row_function(request) == nullptr) return refused(wire::array::kNoOperand);
+  for (unsigned i = 0; i < request.inputs; ++i) {
+    if (!is_row(request.row[i])) return refused(i);
+  }
+  if (!is_row(request.row[kOutput])) return refused(kOutput);
+  if (reads_table(request) && (request.table % wire::kStickBytes != 0 || request.table >= kAddressLimit)) {
+    return refused(kTable);
+  }
+  return {.outcome = Outcome::Done};
+}
+
+class Finder {
+ public:
+  Finder(const CardMemory& memory, std::uint64_t root) : memory_(memory), root_(root) {}
+
+  // The page that operand `o` has at `address`; the last one of the operand is remembered.
+  const Page* find(unsigned o, std::uint64_t address, bool writes) {
+    Page& page = page_[o];
+    if (!page.holds(address)) {
+      const auto found = find_page(memory_, root_, address);
+      if (!found) return nullptr;
+      page = *found;
+    }
+    return page.writable || !writes ? &page : nullptr;
+  }
+
+ private:
+  const CardMemory& memory_;
+  std::uint64_t root_;
+  std::array<Page, kTable + 1> page_{};
+};
+
+// Null when it is not mapped as one piece; `missing` is then the byte that is not.
+const std::byte* find_table(Finder& finder, std::uint64_t address, std::uint64_t& missing) {
+  const std::byte* begin = nullptr;
+  for (std::uint64_t at = address; at < address + wire::array::kTableBytes;) {
+    const Page* const page = finder.find(kTable, at, false);
+    missing = at;
+    if (page == nullptr) return nullptr;
+    if (begin == nullptr) begin = page->at(at);
+    if (page->at(at) != begin + (at - address)) return nullptr;
+    at = page->end;
+  }
+  return begin;
+}
+
+// Sticks of the row that begin in the page.
+std::uint64_t sticks_in(const Page& page, std::uint64_t address, std::uint64_t step) {
+  return step == 0 ? kMaxSticks : (page.end - address + step - 1) / step;
+}
+
+}  // namespace
+
+Answer prepare(const CardMemory& memory, std::uint64_t root, RowsPlan& plan) {
+  const Request& request = plan.request;
+  plan.stretches = 0;
+  if (const Answer bad = check(request); bad.outcome != Outcome::Done) return bad;
+  Finder finder(memory, root);
+  if (reads_table(request)) {
+    std::uint64_t missing = 0;
+    plan.table = find_table(finder, request.table, missing);
+    if (plan.table == nullptr) return {.outcome = Outcome::Missing, .operand = kTable, .address = missing};
+  }
+  const std::uint64_t wanted = std::min(request.count, kMaxSticks);
+  std::uint64_t done = 0;
+  while (done < wanted) {
+    Stretch& stretch = plan.stretch[plan.stretches++];
+    stretch.count = wanted - done;
+    for (unsigned o = 0; o <= kOutput; ++o) {
+      if (o >= request.inputs && o != kOutput) continue;
+      const Row& row = request.row[o];
+      const std::uint64_t address = row.address + done * row.step;
+      const Page* const page = finder.find(o, address, o == kOutput);
+      if (page == nullptr) return {.outcome = Outcome::Missing, .operand = o, .address = address};
+      stretch.at[o] = page->at(address);
+      stretch.count = std::min(stretch.count, sticks_in(*page, address, row.step));
+    }
+    done += stretch.count;
+  }
+  return {.outcome = Outcome::Done, .done = done};
+}
+
+void execute(const RowsPlan& plan) {
+  const RowFunction function = find_row_function(plan.request);
+  for (std::uint64_t i = 0; i < plan.stretches; ++i) function(plan, plan.stretch[i]);
+}
+
+}  // namespace svp::array

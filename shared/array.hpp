@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compute array: arithmetic hardware beside the harts, which a plugin of the emulator provides (qemu/array). A hart
+// reaches it with two hints, instructions that do nothing on a card without it. docs/array.md describes the contract.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shared/kernel_abi.hpp"
+#include "shared/units.hpp"
+
+namespace wire::array {
+
+inline constexpr std::uint32_t kVersion = 1;
+
+// `slti x0, x0, imm` with these immediates.
+inline constexpr std::uint32_t kHelloHint = 0x5A102013;
+inline constexpr std::uint32_t kWorkHint = 0x5A202013;
+
+// ---- hello: the firmware finds the array ----------------------------------------------------------------------------
+
+// In the firmware's memory. The hint stands in the firmware's code, and 8 bytes behind its address the physical address
+// of this block: that is how the array finds both.
+inline constexpr std::uint64_t kHelloMagic = 0x31595252414E5953;  // "SYNARRY1"
+inline constexpr std::uint64_t kHelloAddressAt = 8;
+struct Hello {
+  std::uint64_t magic;
+  std::uint32_t version;  // of the firmware
+  std::uint32_t harts;
+  std::uint64_t ram_base;  // physical; where the firmware's own memory begins
+  std::uint64_t ram_bytes;
+  // The physical address of the page table that hart h runs under is the word at `roots` + h · `root_stride`; 0: none.
+  std::uint64_t roots;
+  std::uint64_t root_stride;
+  // Answer: the version of the array, 0 when it can not work with this firmware.
+  std::uint32_t answer;
+  std::uint32_t reserved0;
+  std::uint8_t reserved[72];
+};
+static_assert(sizeof(Hello) == kStickBytes);
+
+// ---- work: a kernel asks for it -------------------------------------------------------------------------------------
+
+// The request lies at the first byte of the scratchpad of the context that executes the hint. Addresses are virtual, of
+// the launch; the array reads the page tables of the hart and reaches what the hart reaches in U-mode, no more.
+enum class Kind : std::uint32_t {
+  Rows = 1,  // an element-wise operation on sticks
+};
+
+enum class Outcome : std::uint32_t {
+  None = 0,     // what the kernel writes before the hint
+  Done = 1,     // `done` sticks are finished; the kernel asks again for the others
+  Missing = 2,  // nothing was done: the byte at `address`, of `operand`, is not mapped with the right that is needed
+  Refused = 3,  // nothing was done: the array has not what was asked for; `operand` says which field
+};
+
+inline constexpr unsigned kMaxInputs = 3;
+inline constexpr unsigned kOutput = kMaxInputs;  // number of the output in `rows` and in `operand`
+inline constexpr unsigned kTable = kOutput + 1;  // number of the table in `operand`
+inline constexpr std::uint32_t kNoOperand = ~std::uint32_t{0};
+
+struct Row {
+  std::uint64_t address;  // of the first stick; a multiple of kStickBytes
+  std::uint64_t step;     // bytes from one stick to the next; a multiple of kStickBytes, or 0
+};
+
+struct Request {
+  Kind kind;
+  std::uint32_t opcode;   // wire::program::Opcode
+  std::uint32_t format;   // wire::program::Format of all operands
+  std::uint32_t inputs;   // 1 to kMaxInputs
+  std::uint32_t singles;  // bit i: in the sticks of input i only lane 0 counts, for all lanes
+  std::uint32_t reserved;
+  std::uint32_t constant[2];  // Clip: the codes of its bounds
+  std::uint64_t count;        // sticks
+  Row row[kMaxInputs + 1];
+  std::uint64_t table;  // functions of DL16: the address of 65536 results
+  // Answer.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[120];
+};
+static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 112);
+
+// ---- bounds ---------------------------------------------------------------------------------------------------------
+
+// Sticks that one request does at most: about 50 µs of the slowest operation.
+inline constexpr std::uint64_t kMaxSticks = 1024;
+inline constexpr std::uint64_t kTableBytes = 65536 * 2;
+
+// A launch's address space begins here: a hint below is one of the firmware.
+inline constexpr std::uint64_t kLowestKernelAddress = region_window(0);
+
+// Of the context whose code has `address`.
+constexpr std::uint64_t request_address(std::uint64_t address) {
+  return kContextWindow + (address - kContextWindow) / kContextStride * kContextStride + kScratchpadOffset;
+}
+
+}  // namespace wire::array
