@@ -17,9 +17,14 @@ std::uint32_t word_of(const std::string& format) {
   return format == "SEN143_FP8" ? 1 : 2;
 }
 
+using Slices = std::map<std::string, std::uint32_t>;
+
+std::uint32_t part(const Slices& slices, const std::string& dimension) {
+  const auto found = slices.find(dimension);
+  return found == slices.end() ? 1 : found->second;
+}
 std::uint32_t part(const BundleOperation& operation, const std::string& dimension) {
-  const auto found = operation.slices.find(dimension);
-  return found == operation.slices.end() ? 1 : found->second;
+  return part(operation.slices, dimension);
 }
 
 std::uint32_t extent(const BundleOperation& operation, const std::string& dimension) {
@@ -27,13 +32,16 @@ std::uint32_t extent(const BundleOperation& operation, const std::string& dimens
 }
 
 // Which slice of each dimension a core has: the first dimension changes fastest.
-std::map<std::string, std::uint32_t> slices_of_core(const BundleOperation& operation, std::uint32_t core) {
-  std::map<std::string, std::uint32_t> result;
+Slices slices_of_core(const BundleOperation& operation, const Slices& slices, std::uint32_t core) {
+  Slices result;
   for (const auto& [name, size] : operation.extents) {
-    result[name] = core % part(operation, name);
-    core /= part(operation, name);
+    result[name] = core % part(slices, name);
+    core /= part(slices, name);
   }
   return result;
+}
+Slices slices_of_core(const BundleOperation& operation, std::uint32_t core) {
+  return slices_of_core(operation, operation.slices, core);
 }
 
 // Bytes from the tensor's begin to the part of a core.
@@ -54,13 +62,15 @@ std::int64_t offset_of_core(const BundleOperation& operation, const BundleTensor
 json node_of(const BundleOperation& operation, const BundleTensor& tensor, std::size_t number, std::uint32_t cores,
              const std::vector<std::int64_t>& starts) {
   const std::string name = "allocate-Tensor" + std::to_string(number) + (tensor.base.empty() ? "_lx" : "_hbm");
-  json data, info, gaps;
+  const Slices& owners = tensor.owners.empty() ? operation.slices : tensor.owners;
+  json data, info, gaps, of_cores = json::object();
   for (std::uint32_t core = 0; core < cores; ++core) {
     data["[" + std::to_string(core) + ", 0, 0]"] = std::to_string(starts[core]);
+    if (!tensor.owners.empty()) of_cores[std::to_string(core)] = slices_of_core(operation, owners, core);
   }
   for (const auto& [dimension, size] : operation.extents) {
     if (!std::ranges::count(tensor.order, dimension)) continue;
-    const std::uint32_t parts = tensor.scale.contains(dimension) ? 1 : part(operation, dimension);
+    const std::uint32_t parts = tensor.scale.contains(dimension) ? 1 : part(owners, dimension);
     info[dimension] = {
         {"spatial", 3},
         {"temporal", 0},
@@ -81,7 +91,7 @@ json node_of(const BundleOperation& operation, const BundleTensor& tensor, std::
       {"indirectAllocType_", tensor.index ? "index_tensor" : (tensor.indirect ? "value_tensor" : "no_indirection")},
       {"startAddressCoreCorelet_",
        {{"dim_prop_func", json::array()}, {"dim_prop_attr", json::array()}, {"data_", data}}},
-      {"coordinates_", {{"coordInfo", info}, {"coreIdToWkSlice_", json::object()}}}};
+      {"coordinates_", {{"coordInfo", info}, {"coreIdToWkSlice_", of_cores}}}};
   if (!gaps.is_null()) node["backGapCore_"] = gaps;
   for (const std::string& dimension : tensor.windowed) node["padding_"][dimension] = "padded_fullspan_wunneeded";
   return node;

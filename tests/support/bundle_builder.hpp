@@ -23,6 +23,8 @@ struct BundleTensor {
   bool index = false;                   // of a gather or scatter
   bool indirect = false;                // reached through it
   std::vector<std::string> windowed{};  // dimensions along which it is read through windows
+  // Slices of the cores that hold it, in scratchpads, when they are not the operation's: shuffle.
+  std::map<std::string, std::uint32_t> owners{};
 };
 
 // Along a dimension that counts windows.

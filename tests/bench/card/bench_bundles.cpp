@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_driver/spyrecode/directory.hpp"
+#include "tests/bench/card/attention_bundle.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 #include "tests/support/bundle_builder.hpp"
 
@@ -48,16 +49,9 @@ BundleBuilder make(BundleFolder::Content content) {
     builder.add({.op = "add", .extents = kExtents, .tensors = {matrix("arg_0"), matrix("arg_1"), matrix("arg_2")}});
     return builder;
   }
-  BundleBuilder builder(2, 5 * kTensorBytes);
-  if (content == BundleFolder::Content::Softmax) {
-    add_softmax(builder, matrix("arg_0"), matrix("arg_1"));
-    return builder;
-  }
-  const BundleTensor last = matrix("pool", 4 * kTensorBytes);
-  add_softmax(builder, matrix("arg_0"), last);
-  for (unsigned i = 0; i < 24; ++i) {
-    builder.add({.op = "sigmoid", .extents = kExtents, .tensors = {last, i == 23 ? matrix("arg_1") : last}});
-  }
+  if (content == BundleFolder::Content::Attention) return attention_bundle();
+  BundleBuilder builder(2, 4 * kTensorBytes);
+  add_softmax(builder, matrix("arg_0"), matrix("arg_1"));
   return builder;
 }
 

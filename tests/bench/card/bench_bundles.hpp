@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles as torch-spyre writes them, of tensors [64,128] in DL16.
+// Bundles as torch-spyre writes them, of tensors in DL16: [64,128] where nothing else is said.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ class BundleFolder {
     Add,  // argument 0 + argument 1, written to argument 2
     // along the columns of argument 0, written to argument 1: five operations, values between them in the pool
     Softmax,
-    Long,  // 29 operations: that softmax, and 24 sigmoids one after the other
+    Attention,  // attention_bundle.hpp
   };
   // Writes bundle.mlir and its files into a folder of its own, which goes with the object.
   explicit BundleFolder(Content content);

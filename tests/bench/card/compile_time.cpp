@@ -47,8 +47,9 @@ void measure_compile_time(Session& session) {
     BundleFolder::Content content;
     const char* what;
   };
-  for (const Measured& measured : {Measured{BundleFolder::Content::Add, "dxp_standalone, bundle of one addition"},
-                                   Measured{BundleFolder::Content::Long, "dxp_standalone, bundle of 29 operations"}}) {
+  for (const Measured& measured :
+       {Measured{BundleFolder::Content::Add, "dxp_standalone, bundle of one addition"},
+        Measured{BundleFolder::Content::Attention, "dxp_standalone, attention of 29 operations"}}) {
     const BundleFolder folder(measured.content);
     const auto result = folder.path() / "spyreCodeDir" / "spyrecode.json";
     Row row{.id = "P16", .what = measured.what, .limit = "/bin/true", .checked = "exit code, and a plan is there"};
