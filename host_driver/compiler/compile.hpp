@@ -10,8 +10,7 @@
 #include "host_driver/compiler/argument_lengths.hpp"
 #include "host_driver/compiler/bundle.hpp"
 #include "host_driver/program/device_program.hpp"
-#include "host_driver/spyrecode/directory.hpp"
-#include "host_driver/spyrecode/spyre_code.hpp"
+#include "host_driver/spyrecode/plan_writer.hpp"
 
 namespace svp::compiler {
 
@@ -28,12 +27,7 @@ DeviceProgram compile(const Bundle& bundle, const CompileOptions& options = {});
 
 // The plan: spyrecode.json and one binary. The same program gives the same bytes. `files`: those of the bundle, which
 // the binary brings for whoever learns the lengths; null: nobody needs them.
-struct SpyreCodeFiles {
-  spyrecode::SpyreCode code;
-  std::string binary_name;
-  std::vector<std::byte> binary;
-};
-SpyreCodeFiles spyre_code_of(const DeviceProgram& program, const BundleFiles* files = nullptr);
+spyrecode::PlanFiles spyre_code_of(const DeviceProgram& program, const BundleFiles* files = nullptr);
 
 inline constexpr const char* kSpyreCodeFolder = "spyreCodeDir";
 

@@ -16,15 +16,8 @@ ExecutionPlan ExecutionPlan::from_directory(const std::filesystem::path& directo
   return ExecutionPlan(PlanCache::of_process().jobs(directory));
 }
 
-// spyrecode.json comes last: until then a reader has the directory of before.
 void ExecutionPlan::write_directory(const std::filesystem::path& directory, SymbolicArguments arguments) const {
-  const DirectoryContent content = content_of(jobs_, arguments);
-  const std::string json = spyrecode::to_json(content.code);
-  std::vector<spyrecode::NamedBytes> files;
-  files.reserve(content.binaries.size() + 1);
-  for (const auto& binary : content.binaries) files.push_back({binary.name, binary.bytes});
-  files.push_back({spyrecode::kFileName, std::as_bytes(std::span(json))});
-  spyrecode::write_files(directory, files);
+  spyrecode::write_plan(directory, content_of(jobs_, arguments));
 }
 
 void ExecutionPlan::remove(std::size_t index) {

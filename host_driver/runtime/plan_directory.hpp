@@ -15,6 +15,7 @@
 
 #include "host_driver/runtime/job.hpp"
 #include "host_driver/spyrecode/binary.hpp"
+#include "host_driver/spyrecode/plan_writer.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 
 namespace svp {
@@ -57,17 +58,8 @@ using ReadInit = std::function<std::vector<std::byte>(const spyrecode::InitTrans
 // do, for a binary that is none, and for a ComputeOnHost that does not fit the binary; and what `read` throws.
 std::vector<Job> jobs_of(const spyrecode::SpyreCode& code, const ReadInit& read);
 
-// The files of a directory that has these jobs.
-struct DirectoryContent {
-  spyrecode::SpyreCode code;
-  struct File {
-    std::string name;
-    std::vector<std::byte> bytes;
-  };
-  std::vector<File> binaries;
-};
-// Throws InvalidPlan for jobs that no directory can hold: transfers, host functions of the program; with symbolic
-// arguments also jobs whose correction tensors differ.
-DirectoryContent content_of(std::span<const Job> jobs, SymbolicArguments arguments);
+// The files of a directory that has these jobs. Throws InvalidPlan for jobs that no directory can hold: transfers, host
+// functions of the program; with symbolic arguments also jobs whose correction tensors differ.
+spyrecode::PlanFiles content_of(std::span<const Job> jobs, SymbolicArguments arguments);
 
 }  // namespace svp

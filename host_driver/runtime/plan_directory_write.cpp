@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs → the files of a directory.
 #include <algorithm>
-#include <cstdio>
-#include <utility>
 
-#include "host_driver/base/crc32c.hpp"
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
+#include "host_driver/spyrecode/plan_writer.hpp"
 #include "host_driver/spyrecode/program_binary.hpp"
 
 namespace svp {
 namespace {
 
-using spyrecode::ComputeOnDevice;
-using spyrecode::ComputeOnHost;
-using spyrecode::DataTransfer;
 using spyrecode::Hcm;
-using spyrecode::SpyreCode;
 
-constexpr const char* kCorrectionHandle = "correction";
 constexpr const char* kKernelsOnly = "write jobs of compiled kernels";
 
 [[noreturn]] void refuse_job(const std::string& field, const std::string& what, const char* next = kKernelsOnly) {
@@ -71,18 +64,10 @@ WrittenJob written(const Job& job, std::size_t index) {
   return result;
 }
 
-// Of a device program: the addresses of its arguments. The runtime adds what is its own.
-Hcm hcm_of_program(const DeviceProgram& program) {
-  Hcm hcm;
-  for (std::uint32_t i = 0; i < program.arguments().size(); ++i) {
-    hcm.inputs.push_back(i);
-    hcm.symbols.push_back({wire::SymbolKind::Address, i, 0});
-  }
-  return hcm;
-}
-
 Hcm hcm_of(const Job& job) {
-  if (job.device_program() != nullptr) return hcm_of_program(*job.device_program());
+  if (const auto& program = job.device_program(); program != nullptr) {
+    return spyrecode::hcm_of_addresses(static_cast<std::uint32_t>(program->arguments().size()));
+  }
   Hcm hcm;
   for (std::uint32_t i = 0; i < job.binary()->metadata().operands.size(); ++i) hcm.inputs.push_back(i);
   for (const KernelSymbol& symbol : job.program_correction_metadata().symbols) {
@@ -128,30 +113,9 @@ std::string plain_name(const Kernel& kernel) {
   return name;
 }
 
-// Named after its content: a directory that is written again never has the binary of one version and the plan of
-// another.
-std::string file_name(const std::string& kernel, std::span<const std::byte> bytes) {
-  char checksum[1 + 8 + 1];
-  std::snprintf(checksum, sizeof checksum, "-%08x", crc32c(0, bytes));
-  return kernel + checksum + ".bin";
-}
-
-// Its address; equal binaries have one.
-std::uint64_t place(DirectoryContent& content, std::string name, std::vector<std::byte> bytes) {
-  SpyreCode& code = content.code;
-  for (std::size_t i = 0; i < content.binaries.size(); ++i) {
-    if (content.binaries[i].bytes == bytes) return code.init[i].dev_ptr;
-  }
-  const std::uint64_t address = spyrecode::kProgramBase + code.allocate_bytes;
-  code.init.push_back({.file = name, .dev_ptr = address, .size = bytes.size()});
-  code.allocate_bytes += bytes.size();
-  content.binaries.push_back({std::move(name), std::move(bytes)});
-  return address;
-}
-
 }  // namespace
 
-DirectoryContent content_of(std::span<const Job> jobs, SymbolicArguments arguments) {
+spyrecode::PlanFiles content_of(std::span<const Job> jobs, SymbolicArguments arguments) {
   if (jobs.empty()) refuse_job("jobs", "are none", "add a job first");
   if (jobs.size() > spyrecode::kMostSteps - 2) {
     refuse_job("jobs", "are " + std::to_string(jobs.size()) + ", more than a directory holds",
@@ -160,30 +124,16 @@ DirectoryContent content_of(std::span<const Job> jobs, SymbolicArguments argumen
   std::vector<WrittenJob> all;
   all.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) all.push_back(written(jobs[i], i));
-  DirectoryContent content;
-  SpyreCode& code = content.code;
+  spyrecode::PlanWriter writer;
   if (arguments == SymbolicArguments::On) require_one_correction(all);
   if (const std::uint64_t bytes = all[0].correction_bytes; arguments == SymbolicArguments::On && bytes != 0) {
-    const Hcm hcm = hcm_of(jobs[0]);
-    code.exec.emplace_back(ComputeOnHost{.ohandle = kCorrectionHandle,
-                                         .ihandle = {},
-                                         .size = bytes,
-                                         .ishape = {hcm.inputs.size()},
-                                         .hcm = spyrecode::to_json(hcm)});
-    code.exec.emplace_back(DataTransfer{.direction = spyrecode::TransferDirection::ToDevice,
-                                        .host_handle = kCorrectionHandle,
-                                        .dev_ptr = spyrecode::kProgramBase,
-                                        .size = bytes});
-    code.allocate_bytes = wire::align_up(bytes, spyrecode::kAddressAlignment);
+    writer.add_correction(hcm_of(jobs[0]), bytes);
   }
   for (const WrittenJob& each : all) {
     const std::string kernel = plain_name(*each.job->binary());
-    std::vector<std::byte> bytes = binary_of(each);
-    std::string name = file_name(kernel, bytes);
-    const std::uint64_t address = place(content, std::move(name), std::move(bytes));
-    code.exec.emplace_back(ComputeOnDevice{.job_bin_ptr = address, .name = kernel});
+    writer.add_compute(kernel, kernel, binary_of(each));
   }
-  return content;
+  return writer.take();
 }
 
 }  // namespace svp

@@ -85,7 +85,7 @@ void expect_usable(const SpyreCode& code, const std::vector<svp::Job>& jobs) {
   for (const auto& step : code.exec)
     computations += std::holds_alternative<svp::spyrecode::ComputeOnDevice>(step) ? 1 : 0;
   require(jobs.size() == computations, "a job per ComputeOnDevice");
-  const svp::DirectoryContent content = svp::content_of(jobs, svp::SymbolicArguments::Off);
+  const svp::spyrecode::PlanFiles content = svp::content_of(jobs, svp::SymbolicArguments::Off);
   const auto again = svp::jobs_of(content.code, [&](const svp::spyrecode::InitTransfer& init) {
     for (const auto& file : content.binaries) {
       if (file.name == init.file) return file.bytes;

@@ -239,7 +239,7 @@ void record_plans() {
   const svp::Job job(svp::CompiledKernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 128}, {"K", 192}}));
   const std::vector<svp::Job> two{job, job};
   const auto record = [](const std::string& name, std::span<const svp::Job> jobs, svp::SymbolicArguments arguments) {
-    const svp::DirectoryContent content = svp::content_of(jobs, arguments);
+    const svp::spyrecode::PlanFiles content = svp::content_of(jobs, arguments);
     const std::string json = svp::spyrecode::to_json(content.code);
     Bytes bytes;
     append(bytes, static_cast<std::uint16_t>(json.size()));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "host_driver/compiler/compile.hpp"
+#include "host_driver/spyrecode/directory.hpp"
 #include "tests/support/bundle_builder.hpp"
 
 namespace {

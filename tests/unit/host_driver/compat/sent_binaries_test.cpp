@@ -32,7 +32,9 @@ BundleFiles gather() {
 }
 
 Bytes binary_with(const BundleFiles& files) {
-  return svp::compiler::spyre_code_of(svp::compiler::compile(svp::compiler::read_bundle(gather())), &files).binary;
+  return svp::compiler::spyre_code_of(svp::compiler::compile(svp::compiler::read_bundle(gather())), &files)
+      .binaries[0]
+      .bytes;
 }
 
 Bytes joined(std::initializer_list<Bytes> parts) {
@@ -53,8 +55,9 @@ std::string refusal_of(const Bytes& bytes) {
 
 TEST(SentBinaries, OneStandsBehindTheOther) {
   const Bytes first = binary_with(gather()),
-              second =
-                  svp::compiler::spyre_code_of(svp::compiler::compile(svp::compiler::read_bundle(gather()))).binary;
+              second = svp::compiler::spyre_code_of(svp::compiler::compile(svp::compiler::read_bundle(gather())))
+                           .binaries[0]
+                           .bytes;
   const auto found = binaries_in(joined({first, second, Bytes(300, std::byte{1})}), "the file");
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].offset, 0u);

@@ -340,7 +340,7 @@ TEST(Lengths, ABinaryBringsItsBundleOnlyWhenItDependsOnThem) {
     const Bundle bundle = read_bundle(entry.path(), files);
     const bool needed = needs_lengths(bundle);
     const auto code = spyre_code_of(compile(bundle), needed ? &files : nullptr);
-    const auto binary = svp::spyrecode::read_program_binary(code.binary, code.binary_name);
+    const auto binary = svp::spyrecode::read_program_binary(code.binaries[0].bytes, code.binaries[0].name);
     EXPECT_EQ(binary.archive.empty(), !needed);
     if (!needed) continue;
     EXPECT_EQ(svp::spyrecode::read_archive(binary.archive, "archive"), files);

@@ -32,7 +32,7 @@ using spyrecode::DataTransfer;
 
 CompiledKernel compiled(std::int64_t m = 64) { return {test::matmul_kernel(), {{"M", m}, {"N", 128}, {"K", 192}}}; }
 
-ReadInit files_of(const DirectoryContent& content) {
+ReadInit files_of(const spyrecode::PlanFiles& content) {
   return [&content](const spyrecode::InitTransfer& init) {
     for (const auto& file : content.binaries) {
       if (file.name == init.file) return file.bytes;
@@ -41,7 +41,7 @@ ReadInit files_of(const DirectoryContent& content) {
   };
 }
 
-std::vector<Job> again(const DirectoryContent& content) {
+std::vector<Job> again(const spyrecode::PlanFiles& content) {
   return jobs_of(spyrecode::parse(spyrecode::to_json(content.code)), files_of(content));
 }
 
@@ -90,7 +90,7 @@ void expect_same(const Job& a, const Job& b) {
 
 TEST(PlanDirectory, SymbolicArgumentsAreDescribedAndComeBack) {
   const Job job(compiled());
-  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  const spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   ASSERT_EQ(content.code.exec.size(), 3u);
   const auto& host = std::get<ComputeOnHost>(content.code.exec[0]);
   EXPECT_EQ(host.size, 512u);
@@ -105,7 +105,7 @@ TEST(PlanDirectory, SymbolicArgumentsAreDescribedAndComeBack) {
 
 TEST(PlanDirectory, WithoutSymbolicArgumentsTheRuntimeGivesTheAddresses) {
   const Job job(compiled());
-  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::Off);
+  const spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::Off);
   ASSERT_EQ(content.code.exec.size(), 1u);
   const auto jobs = again(content);
   ASSERT_EQ(jobs.size(), 1u);
@@ -150,7 +150,7 @@ TEST(PlanDirectory, ADeviceProgramComesBackWithItsOptions) {
 
 TEST(PlanDirectory, ADeviceProgramIsDescribedByTheAddressesOfItsArguments) {
   const Job job(program_of(3));
-  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  const spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   const auto& host = std::get<ComputeOnHost>(content.code.exec[0]);
   EXPECT_EQ(host.size, wire::correction_bytes(3));
   const auto hcm = spyrecode::parse_hcm(host.hcm, "hcm");
@@ -161,7 +161,7 @@ TEST(PlanDirectory, ADeviceProgramIsDescribedByTheAddressesOfItsArguments) {
 
 TEST(PlanDirectory, ProgramsAndKernelsStandInOneDirectory) {
   const std::vector<Job> plan{Job(program_of(3)), Job(compiled()), Job(program_of(3)), Job(program_of(2))};
-  const DirectoryContent content = content_of(plan, SymbolicArguments::Off);
+  const spyrecode::PlanFiles content = content_of(plan, SymbolicArguments::Off);
   EXPECT_EQ(content.binaries.size(), 3u) << "two are equal";
   const auto jobs = again(content);
   ASSERT_EQ(jobs.size(), 4u);
@@ -173,8 +173,8 @@ TEST(PlanDirectory, ProgramsAndKernelsStandInOneDirectory) {
 
 TEST(PlanDirectory, WhatADirectorySaysOfAProgramIsChecked) {
   const Job job(program_of(2));
-  const DirectoryContent good = content_of(std::span(&job, 1), SymbolicArguments::On);
-  DirectoryContent content = good;
+  const spyrecode::PlanFiles good = content_of(std::span(&job, 1), SymbolicArguments::On);
+  spyrecode::PlanFiles content = good;
   auto& host = std::get<ComputeOnHost>(content.code.exec[0]);
   auto hcm = spyrecode::parse_hcm(host.hcm, "hcm");
   std::swap(hcm.symbols[0], hcm.symbols[1]);
@@ -193,7 +193,7 @@ TEST(PlanDirectory, WhatADirectorySaysOfAProgramIsChecked) {
 
 TEST(PlanDirectory, SeveralComputationsShareOneKernelAndOneCorrection) {
   const std::vector<Job> plan{Job(compiled(64)), Job(compiled(128)), Job(compiled(64))};
-  const DirectoryContent content = content_of(plan, SymbolicArguments::On);
+  const spyrecode::PlanFiles content = content_of(plan, SymbolicArguments::On);
   EXPECT_EQ(content.binaries.size(), 2u) << "the first and the last are equal";
   EXPECT_EQ(content.code.exec.size(), 5u);
   const auto jobs = again(content);
@@ -205,7 +205,7 @@ TEST(PlanDirectory, SeveralComputationsShareOneKernelAndOneCorrection) {
 
 TEST(PlanDirectory, AJobOfADirectoryCanBeWrittenAgain) {
   const Job job(compiled());
-  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  const spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   const auto jobs = again(content);
   EXPECT_EQ(spyrecode::to_json(content_of(jobs, SymbolicArguments::On).code), spyrecode::to_json(content.code));
 }
@@ -217,14 +217,14 @@ TEST(PlanDirectory, AKernelOfAnyNameIsWritten) {
   metadata.replace(metadata.find(name), name.size(), "\"name\": \"../\\u001b[1m" + std::string(1000, 'x') + "\"");
   const CompiledKernel kernel(Kernel::from_memory(std::move(image), metadata), {{"M", 64}, {"N", 64}, {"K", 64}});
   const Job job(kernel);
-  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  const spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   EXPECT_EQ(content.binaries[0].name.find_first_not_of("_xm-.0123456789abcdefbin"), std::string::npos);
   ASSERT_EQ(again(content).size(), 1u);
 }
 
 TEST(PlanDirectory, SizesAreTakenAsTheyAreWritten) {
   const Job job(compiled());
-  DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   std::get<ComputeOnHost>(content.code.exec[0]).size = 1024;
   const Job larger = jobs_of(content.code, files_of(content)).at(0);
   EXPECT_EQ(larger.program_correction_metadata().max_bytes, 1024u) << "the buffer of the ComputeOnHost";
@@ -234,7 +234,7 @@ TEST(PlanDirectory, SizesAreTakenAsTheyAreWritten) {
 
 TEST(PlanDirectory, ComputationsInFrontOfAHostComputationGetTheirAddressesFromTheRuntime) {
   const Job job(compiled());
-  DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  spyrecode::PlanFiles content = content_of(std::span(&job, 1), SymbolicArguments::On);
   content.code.exec.insert(content.code.exec.begin(), content.code.exec[2]);
   const auto jobs = again(content);
   ASSERT_EQ(jobs.size(), 2u);
@@ -290,7 +290,7 @@ class Refused : public testing::Test {
     return message_of([&] { (void)jobs_of(content.code, files_of(content)); });
   }
 
-  DirectoryContent content;
+  spyrecode::PlanFiles content;
 };
 
 TEST_F(Refused, AHostComputationOfAnotherBuffer) {
