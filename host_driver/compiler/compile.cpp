@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/compiler/compile.hpp"
 
+#include "host_driver/compiler/archived_files.hpp"
 #include "host_driver/compiler/lowering.hpp"
 #include "host_driver/compiler/program_refusal.hpp"
 #include "host_driver/spyrecode/file_archive.hpp"
@@ -45,8 +46,9 @@ spyrecode::PlanFiles spyre_code_of(const DeviceProgram& program, const BundleFil
 void compile_directory(const std::filesystem::path& bundle, const std::filesystem::path& target) {
   BundleFiles sources;
   const Bundle read = read_bundle(bundle, sources);
-  spyrecode::write_plan(target / kSpyreCodeFolder,
-                        spyre_code_of(compile(read), needs_lengths(read) ? &sources : nullptr));
+  const bool brings_bundle = needs_lengths(read);
+  if (brings_bundle) sources = archived_files(sources);
+  spyrecode::write_plan(target / kSpyreCodeFolder, spyre_code_of(compile(read), brings_bundle ? &sources : nullptr));
 }
 
 }  // namespace svp::compiler

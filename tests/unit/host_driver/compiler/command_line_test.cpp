@@ -4,11 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/compiler/compile.hpp"
+#include "host_driver/spyrecode/file_archive.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 #include "tests/support/bundle_builder.hpp"
 #include "tests/unit/qemu/test_support.hpp"
@@ -97,6 +102,31 @@ TEST_F(CompiledDirectory, HoldsAPlanThatIsTheSameEachTime) {
   EXPECT_EQ(compile(), kCompiled);
   EXPECT_EQ(content(plan), first);
   EXPECT_EQ(std::distance(fs::directory_iterator(path() / "spyreCodeDir"), fs::directory_iterator()), 2);
+}
+
+// One that depends on lengths brings its bundle.
+TEST_F(CompiledDirectory, BundlesThatDifferOnlyInDebugHandlesGiveEqualBinaries) {
+  test::BundleBuilder gather(3);
+  gather.add({.op = "identity",
+              .extents = {{"mb", 32}, {"out", 128}},
+              .tensors = {{.order = {"mb"}, .stick = "mb", .base = "arg_0", .format = "SENUINT32", .index = true},
+                          {.order = {"out", "mb"}, .stick = "out", .base = "arg_1", .indirect = true},
+                          {.order = {"mb", "out"}, .stick = "out", .base = "arg_2"}}});
+  write("bundle.mlir", gather.text());
+  std::vector<std::string> plans, binaries;
+  for (const char* source : {"a.py", "b/c.py"}) {
+    gather.file(0)["0_identity"]["debug_handle_"] = {{"source", {{"file", source}, {"start_line", 7}}}};
+    write("sdsc_0.json", gather.read("sdsc_0.json"));
+    EXPECT_EQ(compile(), kCompiled);
+    plans.push_back(content(path() / "spyreCodeDir" / "spyrecode.json"));
+    binaries.push_back(content(path() / "spyreCodeDir" / svp::spyrecode::parse(plans.back()).init[0].file));
+  }
+  EXPECT_EQ(plans[0], plans[1]);
+  EXPECT_EQ(binaries[0], binaries[1]);
+  const auto read = svp::spyrecode::read_program_binary(std::as_bytes(std::span(binaries[0])), "the binary");
+  const BundleFiles files = svp::spyrecode::read_archive(read.archive, "the archive");
+  EXPECT_TRUE(std::ranges::equal(svp::compiler::compile(read_bundle(files)).bytes(), read.program));
+  EXPECT_FALSE(files.at("sdsc_0.json").contains("a.py"));
 }
 
 TEST_F(CompiledDirectory, IsNotWrittenWhenTheBundleIsRefused) {
