@@ -47,12 +47,32 @@ LoadedJob LateProgram::compiled_for(const Lengths& lengths) {
   if (found != variants_.end()) {
     variants_.splice(variants_.begin(), variants_, found);
   } else {
-    auto program = std::make_shared<const svp::DeviceProgram>(svp::compiler::compile(bundle_, {.lengths = lengths}));
-    auto job = std::make_shared<const svp::Job>(std::move(program), nullptr, program_.options);
-    variants_.push_front({lengths, {.job = std::move(job), .sent = nullptr}});
+    variants_.push_front({lengths, {.job = compile(lengths), .sent = nullptr}});
     if (variants_.size() > kMostVariants) gone.splice(gone.begin(), variants_, std::prev(variants_.end()));
   }
   return variants_.front().job;
+}
+
+// With the lock. What the compiler refuses once it refuses each time.
+std::shared_ptr<const svp::Job> LateProgram::compile(const Lengths& lengths) {
+  if (const auto known = std::ranges::find(refusals_, lengths, &Refusal::lengths); known != refusals_.end()) {
+    refusals_.splice(refusals_.begin(), refusals_, known);
+    throw svp::InvalidPlan(known->why);
+  }
+  ++compilations_;
+  try {
+    auto program = std::make_shared<const svp::DeviceProgram>(svp::compiler::compile(bundle_, {.lengths = lengths}));
+    return std::make_shared<const svp::Job>(std::move(program), nullptr, program_.options);
+  } catch (const svp::InvalidPlan& why) {
+    refusals_.push_front({lengths, why});
+    if (refusals_.size() > kMostRefusals) refusals_.pop_back();
+    throw;
+  }
+}
+
+std::uint64_t LateProgram::compilations() const {
+  const std::lock_guard lock(mutex_);
+  return compilations_;
 }
 
 // Of two threads that load the same program the second one's memory is given back when its launch has ended.

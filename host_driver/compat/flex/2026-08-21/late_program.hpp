@@ -25,6 +25,9 @@ class LateProgram {
   // Programs of this plan that stay on the card; the one that was launched longest ago goes first. A launch that uses
   // one that goes keeps it until it ends.
   static constexpr std::size_t kMostVariants = 8;
+  // Lengths that the compiler has refused, which it is not asked again; the one that was launched longest ago goes
+  // first.
+  static constexpr std::size_t kMostRefusals = 8;
 
   // `archive`: that of the binary, of which `program` is the other part. Throws InvalidPlan (`source`): it holds no
   // bundle, or one of another number of arguments.
@@ -36,21 +39,34 @@ class LateProgram {
                                                  const std::shared_ptr<const svp::Kernel>& engine,
                                                  std::span<const std::uint64_t> lengths);
 
+  // The first half of it: the program, which is not on the card when `sent` is null. Throws as
+  // svp::compiler::compile().
+  LoadedJob compiled_program(std::span<const std::uint64_t> lengths) { return compiled_for(that_matter(lengths)); }
+  // How often the compiler was asked.
+  std::uint64_t compilations() const;
+
  private:
   using Lengths = std::vector<std::uint64_t>;
   struct Variant {
     Lengths lengths;
     LoadedJob job;  // `sent` is null: it was compiled and not loaded yet
   };
+  struct Refusal {
+    Lengths lengths;
+    svp::InvalidPlan why;
+  };
   Lengths that_matter(std::span<const std::uint64_t> lengths) const;
   LoadedJob compiled_for(const Lengths& lengths);
+  std::shared_ptr<const svp::Job> compile(const Lengths& lengths);
   void keep(const Lengths& lengths, const LoadedJob& before, LoadedJob loaded);
 
   svp::compiler::Bundle bundle_;
   std::vector<svp::compiler::LengthUse> uses_;
   svp::BinaryProgram program_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Variant> variants_;  // the one that was launched last stands first
+  std::list<Refusal> refusals_;  // likewise
+  std::uint64_t compilations_ = 0;
 };
 
 }  // namespace flex::detail
