@@ -3,6 +3,7 @@
 // those that nothing may write among them. The vectors of torch-spyre, and random bundles.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "host_driver/compiler/compile.hpp"
@@ -17,7 +18,13 @@ namespace fs = std::filesystem;
 using namespace svp::compiler;
 
 constexpr std::uint64_t kMostPoints = 300'000;  // of what the reference computes
-constexpr std::uint64_t kRandomBundles = 200;
+
+std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+std::uint64_t first_seed() { return number_in("SPYRE_SEED", 0); }
+std::uint64_t random_bundles() { return number_in("SPYRE_BUNDLES", 200); }
 
 // Points of all iteration spaces; loops are not counted.
 std::uint64_t points_of(const Bundle& bundle) {
@@ -63,7 +70,7 @@ TEST(Bundles, TheVectorsOfTorchSpyreAreWhatTheReferenceSays) {
 }
 
 TEST(Bundles, RandomOnesAreWhatTheReferenceSays) {
-  for (std::uint64_t seed = 0; seed < kRandomBundles; ++seed) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + random_bundles(); ++seed) {
     SCOPED_TRACE(seed);
     const test::BundleBuilder builder = test::random_bundle(seed);
     const Bundle bundle = read_bundle([&](const std::string& name) { return builder.read(name); });
@@ -73,7 +80,7 @@ TEST(Bundles, RandomOnesAreWhatTheReferenceSays) {
 
 // What the first one leaves in the scratchpads the second one reads there.
 TEST(Bundles, PairsThatShareTheScratchpadsAreWhatTheReferenceSays) {
-  for (std::uint64_t seed = 0; seed < kRandomBundles / 2; ++seed) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + random_bundles() / 2; ++seed) {
     SCOPED_TRACE(seed);
     const test::BundlePair pair = test::random_pair(seed);
     test::ReferenceScratchpads reference;
