@@ -8,6 +8,7 @@
 #include <span>
 
 #include "host_driver/compiler/compile.hpp"
+#include "host_driver/spyrecode/directory.hpp"
 #include "shared/units.hpp"
 
 namespace svp::campaign {
@@ -88,11 +89,7 @@ void FlexBundles::add(const std::string& bundle, const BundleBuilder& builder) {
   compiler::BundleFiles files{{"bundle.mlir", builder.text()}};
   for (const auto& [name, json] : builder.files()) files.emplace(name, builder.read(name));
   const auto [known, is_new] = programs_.emplace(bundle, compiler::compile(compiler::read_bundle(files)));
-  const compiler::SpyreCodeFiles plan = compiler::spyre_code_of(known->second);
-  const std::string json = to_json(plan.code);
-  const spyrecode::NamedBytes written[] = {{.name = plan.binary_name, .bytes = plan.binary},
-                                           {.name = spyrecode::kFileName, .bytes = std::as_bytes(std::span(json))}};
-  spyrecode::write_files(path() / bundle, written);
+  spyrecode::write_plan(path() / bundle, compiler::spyre_code_of(known->second));
 }
 
 std::string FlexBundles::text_of(const std::string& bundle, std::uint32_t operation) const {
