@@ -5,8 +5,6 @@
 #include <exception>
 #include <string_view>
 
-#include "host_driver/compiler/compile.hpp"
-
 namespace svp::compiler {
 
 namespace {
@@ -18,11 +16,20 @@ constexpr const char* kUsage =
   throw InvalidArgument(argument, argument + ": " + what, kUsage);
 }
 
+// Whether the argument says so of a pass.
+bool disables_pass(const std::string& argument, Passes& passes) {
+  constexpr std::string_view kDisable = "--disable-pass=";
+  if (!argument.starts_with(kDisable)) return false;
+  if (argument.substr(kDisable.size()) != "forward-copies") refuse_call(argument, "names no pass");
+  passes.forward_copies = false;
+  return true;
+}
+
 CompilerCall parse_dxp(const std::vector<std::string>& arguments) {
   CompilerCall call;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument == "--bundle") continue;
+    if (argument == "--bundle" || disables_pass(argument, call.passes)) continue;
     if (argument != "-d") refuse_call(argument, "is not known");
     if (++i == arguments.size()) refuse_call("-d", "names no directory");
     if (!call.bundle.empty()) refuse_call("-d", "stands twice");
@@ -38,7 +45,7 @@ CompilerCall parse_dbo(const std::vector<std::string>& arguments) {
   bool emits = false;
   for (const std::string& argument : arguments) {
     if (argument == "--from-ktir") refuse_call(argument, "KTIR is not compiled, only bundles of SDSCs are");
-    if (argument.starts_with(kDevice)) continue;
+    if (argument.starts_with(kDevice) || disables_pass(argument, call.passes)) continue;
     if (argument == "-kEmitSpyreCode" || argument == "--kEmitSpyreCode") {
       emits = true;
     } else if (argument.starts_with(kExport)) {
@@ -74,7 +81,7 @@ int run_compiler(const std::string& name, const std::vector<std::string>& argume
   const std::string called = std::filesystem::path(name).filename();
   try {
     const CompilerCall call = parse_call(name, arguments);
-    compile_directory(call.bundle, call.target);
+    compile_directory(call.bundle, call.target, call.passes);
     return kCompiled;
   } catch (const InvalidPlan& refused) {
     return say(called, refused.info(), kBundleRefused);

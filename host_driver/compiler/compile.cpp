@@ -3,6 +3,7 @@
 
 #include "host_driver/compiler/archived_files.hpp"
 #include "host_driver/compiler/lowering.hpp"
+#include "host_driver/compiler/pass_forward_copies.hpp"
 #include "host_driver/compiler/program_refusal.hpp"
 #include "host_driver/spyrecode/file_archive.hpp"
 #include "host_driver/spyrecode/program_binary.hpp"
@@ -24,7 +25,9 @@ std::string name_of_bundle(const Bundle& bundle) {
 
 DeviceProgram compile(const Bundle& bundle, const CompileOptions& options) {
   check_lengths(bundle, options.lengths);
-  const std::vector<std::byte> bytes = write_program(lower(bundle, options.lengths));
+  TensorProgram lowered = lower(bundle, options.lengths);
+  if (options.passes.forward_copies) forward_copies(lowered);
+  const std::vector<std::byte> bytes = write_program(lowered);
   try {
     return {name_of_bundle(bundle), bytes};
   } catch (const InvalidArgument&) {
@@ -43,12 +46,13 @@ spyrecode::PlanFiles spyre_code_of(const DeviceProgram& program, const BundleFil
   return writer.take();
 }
 
-void compile_directory(const std::filesystem::path& bundle, const std::filesystem::path& target) {
+void compile_directory(const std::filesystem::path& bundle, const std::filesystem::path& target, const Passes& passes) {
   BundleFiles sources;
   const Bundle read = read_bundle(bundle, sources);
   const bool brings_bundle = needs_lengths(read);
   if (brings_bundle) sources = archived_files(sources);
-  spyrecode::write_plan(target / kSpyreCodeFolder, spyre_code_of(compile(read), brings_bundle ? &sources : nullptr));
+  const DeviceProgram program = compile(read, {.lengths = {}, .passes = passes});
+  spyrecode::write_plan(target / kSpyreCodeFolder, spyre_code_of(program, brings_bundle ? &sources : nullptr));
 }
 
 }  // namespace svp::compiler

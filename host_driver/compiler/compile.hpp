@@ -14,10 +14,16 @@
 
 namespace svp::compiler {
 
+// Passes over the intermediate form. They change the program and none of its results.
+struct Passes {
+  bool forward_copies = true;  // pass_forward_copies.hpp
+};
+
 struct CompileOptions {
   // Bytes of each argument's memory, from where a launch says that it begins: multiples of 128, at most 16 GiB. 0: that
   // one is not known. Empty: none is.
   std::vector<std::uint64_t> lengths{};
+  Passes passes{};
 };
 
 // Throws InvalidPlan: what this compiler cannot express, with file and line, and lengths that contradict the bundle;
@@ -33,6 +39,7 @@ inline constexpr const char* kSpyreCodeFolder = "spyreCodeDir";
 
 // Reads the bundle in `bundle` and writes its plan into `target`/spyreCodeDir. Each file appears complete or not at
 // all, spyrecode.json last. Throws as the others, and Error naming what cannot be written.
-void compile_directory(const std::filesystem::path& bundle, const std::filesystem::path& target);
+void compile_directory(const std::filesystem::path& bundle, const std::filesystem::path& target,
+                       const Passes& passes = {});
 
 }  // namespace svp::compiler

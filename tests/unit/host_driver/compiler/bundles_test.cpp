@@ -3,6 +3,7 @@
 // those that nothing may write among them. The vectors of torch-spyre, and random bundles.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -95,6 +96,63 @@ TEST(Bundles, PairsThatShareTheScratchpadsAreWhatTheReferenceSays) {
       EXPECT_EQ(test::first_difference(test::run_reference(bundle, before, reference), got), "");
     }
   }
+}
+
+// ---- passes ---------------------------------------------------------------------------------------------------------
+
+// What a program leaves in its arguments and in the scratchpads, which hold something at first.
+struct Remains {
+  std::vector<std::vector<std::byte>> arguments;
+  std::vector<std::vector<std::byte>> scratchpads;
+  friend bool operator==(const Remains&, const Remains&) = default;
+};
+
+Remains remains_of(const svp::DeviceProgram& program, std::vector<std::vector<std::byte>> arguments) {
+  svp::program::golden::Scratchpads scratchpads;
+  const auto& header = program.header();
+  for (std::uint32_t slice = 0; slice < header.slices; ++slice) {
+    std::ranges::generate(scratchpads.of(slice, header.scratchpad_bytes),
+                          [n = slice]() mutable { return static_cast<std::byte>(n++ * 37 % 120); });
+  }
+  const std::vector<std::span<std::byte>> memory(arguments.begin(), arguments.end());
+  svp::program::golden::run(program.bytes(), memory, svp::program::golden::Order::Ascending, &scratchpads);
+  Remains remains{.arguments = std::move(arguments), .scratchpads = {}};
+  for (std::uint32_t slice = 0; slice < header.slices; ++slice) {
+    const auto bytes = scratchpads.of(slice, header.scratchpad_bytes);
+    remains.scratchpads.emplace_back(bytes.begin(), bytes.end());
+  }
+  return remains;
+}
+
+// How many operations the passes have removed.
+std::uint32_t expect_same_bytes(const Bundle& bundle, std::uint64_t seed) {
+  const svp::DeviceProgram without = compile(bundle, {.lengths = {}, .passes = {.forward_copies = false}});
+  const svp::DeviceProgram with = compile(bundle);
+  const std::uint32_t removed = without.header().operation_count - with.header().operation_count;
+  if (std::ranges::equal(without.bytes(), with.bytes())) return removed;
+  const auto numbers = seed % 2 == 0 ? test::Numbers::All : test::Numbers::Finite;
+  const auto before = test::arguments_of(bundle, without, seed, numbers);
+  EXPECT_TRUE(remains_of(without, before) == remains_of(with, before));
+  return removed;
+}
+
+TEST(Passes, ChangeNoByteOfTheVectors) {
+  for (const auto& entry : fs::directory_iterator(SPYRE_SDSC_VECTORS)) {
+    SCOPED_TRACE(entry.path().filename());
+    if (entry.path().filename() == "symdim") continue;
+    const Bundle bundle = read_bundle(entry.path());
+    if (points_of(bundle) <= kMostPoints) expect_same_bytes(bundle, 1);
+  }
+}
+
+TEST(Passes, ChangeNoByteOfRandomBundles) {
+  std::uint64_t removed = 0;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + random_bundles(); ++seed) {
+    SCOPED_TRACE(seed);
+    const test::BundleBuilder builder = test::random_bundle(seed);
+    removed += expect_same_bytes(read_bundle([&](const std::string& name) { return builder.read(name); }), seed);
+  }
+  EXPECT_GT(removed, random_bundles() / 20) << "few of them have a copy that goes";
 }
 
 }  // namespace

@@ -46,6 +46,15 @@ TEST(CompilerCommands, TheCallsOfTorchSpyreAreUnderstood) {
   EXPECT_EQ(parse_call("dbo-opt", {"--export-dir=.", "-kEmitSpyreCode", "bundle.mlir"}).bundle, ".");
 }
 
+TEST(CompilerCommands, EachPassHasASwitch) {
+  EXPECT_TRUE(parse_call("dxp_standalone", {"-d", "/b"}).passes.forward_copies);
+  EXPECT_FALSE(parse_call("dxp_standalone", {"--disable-pass=forward-copies", "-d", "/b"}).passes.forward_copies);
+  EXPECT_FALSE(
+      parse_call("dbo-opt", {"--export-dir=o", "-kEmitSpyreCode", "--disable-pass=forward-copies", "b/bundle.mlir"})
+          .passes.forward_copies);
+  EXPECT_EQ(refusal_of("dxp_standalone", {"--disable-pass=fold", "-d", "/b"}), "--disable-pass=fold: names no pass");
+}
+
 TEST(CompilerCommands, OtherCallsAreRefusedByArgument) {
   EXPECT_EQ(refusal_of("dxp_standalone", {}), "-d: is missing");
   EXPECT_EQ(refusal_of("dxp_standalone", {"-d"}), "-d: names no directory");

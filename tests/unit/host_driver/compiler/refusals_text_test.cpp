@@ -173,6 +173,7 @@ std::vector<Row> command_rows() {
           command_row(dxp, {"-d"}, "-d", "names no directory"),
           command_row(dxp, {"-d", "a", "-d", "b"}, "-d", "stands twice"),
           command_row(dxp, {"-x"}, "-x", "is not known"),
+          command_row(dxp, {"--disable-pass=x"}, "--disable-pass=x", "names no pass"),
           command_row(dbo, {"-x"}, "-x", "is not known"),
           command_row(dbo, {"--from-ktir"}, "--from-ktir", "KTIR is not compiled, only bundles of SDSCs are"),
           command_row(dbo, {"b.txt"}, "b.txt", "is not the one bundle.mlir"),
