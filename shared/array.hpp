@@ -29,13 +29,17 @@ struct Hello {
   std::uint32_t harts;
   std::uint64_t ram_base;  // physical; where the firmware's own memory begins
   std::uint64_t ram_bytes;
-  // The physical address of the page table that hart h runs under is the word at `roots` + h · `root_stride`; 0: none.
-  std::uint64_t roots;
-  std::uint64_t root_stride;
+  // What hart h knows of itself lies at `hart_local` + h · `hart_stride`; in it, words with physical addresses: of the
+  // page table that the hart runs under, at `root_at`, and of the context that runs in U-mode, at `context_at`. In a
+  // context, the word at `arguments_at` is the virtual address of its KernelArguments.
+  std::uint64_t hart_local;
+  std::uint64_t hart_stride;
+  std::uint32_t root_at;
+  std::uint32_t context_at;
+  std::uint32_t arguments_at;
   // Answer: the version of the array, 0 when it can not work with this firmware.
   std::uint32_t answer;
-  std::uint32_t reserved0;
-  std::uint8_t reserved[72];
+  std::uint8_t reserved[64];
 };
 static_assert(sizeof(Hello) == kStickBytes);
 
@@ -93,9 +97,10 @@ inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 // A launch's address space begins here: a hint below is one of the firmware.
 inline constexpr std::uint64_t kLowestKernelAddress = region_window(0);
 
-// Of the context whose code has `address`.
-constexpr std::uint64_t request_address(std::uint64_t address) {
-  return kContextWindow + (address - kContextWindow) / kContextStride * kContextStride + kScratchpadOffset;
+// Of the context that has its KernelArguments at this address. Not the hint's own address tells the context: contexts
+// map the same text at different addresses, and the emulator translates it once for all of them.
+constexpr std::uint64_t request_address(std::uint64_t arguments) {
+  return arguments - kArgumentsOffset + kScratchpadOffset;
 }
 
 }  // namespace wire::array

@@ -37,17 +37,19 @@ void ComputeArray::greet(std::uint64_t instruction, std::byte* code) {
   if (hello.magic != wire::array::kHelloMagic || hello.version != wire::array::kVersion) return;
   if (hello.harts == 0 || hello.harts > kMaxHarts || instruction < hello.ram_base) return;
   memory_ = CardMemory(code - (instruction - hello.ram_base), hello.ram_base, hello.ram_bytes);
-  roots_ = hello.roots;
-  root_stride_ = hello.root_stride;
+  hello_ = hello;
   harts_ = hello.harts;
   there->answer = wire::array::kVersion;
 }
 
-void ComputeArray::work(unsigned hart, std::uint64_t instruction) const {
+void ComputeArray::work(unsigned hart) const {
   if (hart >= harts_) return;
-  const auto root = memory_.word(roots_ + hart * root_stride_);
-  if (!root) return;
-  const std::uint64_t address = wire::array::request_address(instruction);
+  const std::uint64_t local = hello_.hart_local + hart * hello_.hart_stride;
+  const auto root = memory_.word(local + hello_.root_at);
+  const auto context = memory_.word(local + hello_.context_at);
+  const auto arguments = context ? memory_.word(*context + hello_.arguments_at) : std::nullopt;
+  if (!root || !arguments) return;
+  const std::uint64_t address = wire::array::request_address(*arguments);
   const auto page = find_page(memory_, *root, address);
   if (!page || !page->writable || page->end - address < sizeof(Request)) return;
   auto& request = *reinterpret_cast<Request*>(page->at(address));

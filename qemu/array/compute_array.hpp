@@ -16,13 +16,12 @@ class ComputeArray {
   // memory. Answers in the firmware's block. A second greeting (a warm reset) replaces the first; no hart works then.
   void greet(std::uint64_t instruction, std::byte* code);
 
-  // The request of `hart`, in U-mode at the virtual address `instruction`. Answers in the request.
-  void work(unsigned hart, std::uint64_t instruction) const;
+  // The request of the context that `hart` runs in U-mode. Answers in the request.
+  void work(unsigned hart) const;
 
  private:
   CardMemory memory_{};
-  std::uint64_t roots_ = 0;
-  std::uint64_t root_stride_ = 0;
+  wire::array::Hello hello_{};
   unsigned harts_ = 0;  // 0: nobody has greeted yet
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libspyre-array.so: the compute array as a plugin of the stock emulator (-plugin FILE). It looks for two hints in what
 // the emulator translates and is called in front of each execution of them, on the hart's own thread.
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,12 +15,7 @@ svp::array::ComputeArray& card_array() {
   return array;
 }
 
-// What a callback is called with: the hint's address itself, which is no pointer of this process.
-void* as_data(std::uint64_t address) { return std::bit_cast<void*>(address); }
-
-void on_work(unsigned hart, void* instruction) {
-  card_array().work(hart, reinterpret_cast<std::uint64_t>(instruction));
-}
+void on_work(unsigned hart, void* /*data*/) { card_array().work(hart); }
 
 // A greeting counts in the firmware's own code only, which runs at physical addresses below those of any launch.
 struct Greeting {
@@ -39,7 +33,7 @@ void look_at(qemu_plugin_insn* instruction) {
   const std::uint64_t address = qemu_plugin_insn_vaddr(instruction);
   const bool of_kernel = address >= wire::array::kLowestKernelAddress;
   if (word == wire::array::kWorkHint && of_kernel) {
-    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_work, 0, as_data(address));
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_work, 0, nullptr);
   } else if (word == wire::array::kHelloHint && !of_kernel) {
     auto* const code = static_cast<std::byte*>(qemu_plugin_insn_haddr(instruction));
     if (code == nullptr) return;

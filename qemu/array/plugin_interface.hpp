@@ -25,5 +25,4 @@ void* qemu_plugin_insn_haddr(const qemu_plugin_insn* instruction);
 // read.
 void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn* instruction, void (*call)(unsigned hart, void* data),
                                             int registers, void* data);
-void qemu_plugin_outs(const char* text);
 }

@@ -87,10 +87,7 @@ struct Fp32 {
   }
 };
 
-template <typename Kind>
-HWY_INLINE bool is_nan(float value) {
-  return (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu) > 0x7F800000u;
-}
+HWY_INLINE bool is_nan(float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu) > 0x7F800000u; }
 
 template <typename Kind, Opcode kOpcode>
 struct Function {
@@ -102,7 +99,7 @@ struct Function {
     const Lane of_equal = (a & Kind::kSign) != 0 ? b : a;
     const Lane of_others = x > y ? a : b;
     const Lane number = x == y ? of_equal : of_others;
-    return is_nan<Kind>(x) || is_nan<Kind>(y) ? Kind::kNan : number;
+    return is_nan(x) || is_nan(y) ? Kind::kNan : number;
   }
   static HWY_INLINE Lane smaller(Lane a, Lane b) {
     const float x = Kind::number(a);
@@ -110,7 +107,7 @@ struct Function {
     const Lane of_equal = (a & Kind::kSign) != 0 ? a : b;
     const Lane of_others = x < y ? a : b;
     const Lane number = x == y ? of_equal : of_others;
-    return is_nan<Kind>(x) || is_nan<Kind>(y) ? Kind::kNan : number;
+    return is_nan(x) || is_nan(y) ? Kind::kNan : number;
   }
 
   static HWY_INLINE Lane of(Lane a, Lane b) {
@@ -137,7 +134,7 @@ struct Function {
     if constexpr (kOpcode == Opcode::Neg) return a ^ Kind::kSign;
     if constexpr (kOpcode == Opcode::Relu) {
       const Lane number = (a & Kind::kSign) != 0 ? Lane{0} : a;
-      return is_nan<Kind>(x) ? Kind::kNan : number;
+      return is_nan(x) ? Kind::kNan : number;
     }
     if constexpr (kOpcode == Opcode::Clip) {
       return smaller(larger(a, static_cast<Lane>(constant[0])), static_cast<Lane>(constant[1]));

@@ -31,7 +31,7 @@ enum What : std::uint64_t {
 };
 
 bool loads(What what) { return what == kLoad || what == kArrayLoad; }
-// Whether this run's card is to have one; the entries of ctest that set the variable name a file that has to be there.
+// Whether this run's card is to have one: it is an error then when the build's was not found.
 bool has_array() {
   const char* const named = std::getenv("SPYRE_ARRAY");
   return named != nullptr && std::string_view(named) != "off";

@@ -128,7 +128,7 @@ function(spyre_device_test)
   endif()
 endfunction()
 
-# The same program over cards that have the compute array (docs/array.md); FILTER: of its tests, these.
+# The same program over cards that have the compute array of the build (docs/array.md); FILTER: of its tests, these.
 #   spyre_array_test(PROGRAM conformance_device_test FILTER StrayKernels.* FUNCTIONS PF VF)
 function(spyre_array_test)
   cmake_parse_arguments(arg "" "PROGRAM;FILTER" "FUNCTIONS" ${ARGN})
@@ -140,7 +140,7 @@ function(spyre_array_test)
   foreach(function IN LISTS arg_FUNCTIONS)
     string(TOLOWER ${function} suffix)
     spyre_gtest_entry(${name}_${suffix} ${arg_PROGRAM} device 300 "SPYRE_TEST_FUNCTION=${function}"
-      "SPYRE_ARRAY=$<TARGET_FILE:spyre_array>" "GTEST_FILTER=${arg_FILTER}")
+      "SPYRE_ARRAY=auto" "GTEST_FILTER=${arg_FILTER}")
   endforeach()
 endfunction()
 

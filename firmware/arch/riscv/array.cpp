@@ -3,6 +3,7 @@
 #include "firmware/hal/array.hpp"
 
 #include <atomic>
+#include <cstddef>
 
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/hal/board.hpp"
@@ -43,10 +44,12 @@ void find_array() {
                        .harts = hart_count(),
                        .ram_base = RAM_BASE,
                        .ram_bytes = regions.end - RAM_BASE,
-                       .roots = reinterpret_cast<std::uintptr_t>(&riscv_hart_locals[0].root),
-                       .root_stride = sizeof(riscv::HartLocal),
+                       .hart_local = reinterpret_cast<std::uintptr_t>(riscv_hart_locals),
+                       .hart_stride = sizeof(riscv::HartLocal),
+                       .root_at = offsetof(riscv::HartLocal, root),
+                       .context_at = HART_CURRENT,
+                       .arguments_at = CTX_ARGUMENT,
                        .answer = 0,
-                       .reserved0 = 0,
                        .reserved = {}};
   say_hello();
 }

@@ -26,6 +26,7 @@
 namespace hal {
 
 static_assert(offsetof(Context, integer) == 0 && CTX_X(31) == 30 * 8 && CTX_PC == 31 * 8);
+static_assert(CTX_ARGUMENT / 8 < std::tuple_size_v<decltype(Context::integer)>);
 static_assert(offsetof(Context, floating) == CTX_FLOATING && sizeof(Context::floating) >= 33 * 8);
 static_assert(offsetof(Context, vector_control) == CTX_VECTOR_CONTROL && offsetof(Context, vector) == CTX_VECTOR);
 
@@ -41,6 +42,7 @@ constexpr std::size_t kS11 = 26;
 constexpr std::size_t kPc = CTX_PC / 8;
 constexpr std::size_t kRoot = CTX_ROOT / 8;
 constexpr std::size_t kFlags = CTX_FLAGS / 8;
+constexpr std::size_t kArgument = CTX_ARGUMENT / 8;
 constexpr std::uint64_t kCallBytes = 4;  // ecall has no compressed form
 
 void use_root(HartLocal& hart, std::uint64_t root) {
@@ -187,6 +189,7 @@ std::uint64_t progress(const Context& context) {
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer[kSp] = stack_end;
   context.integer[kA0] = argument;
+  context.integer[kArgument] = argument;
   context.integer[kPc] = entry;
   context.integer[kRoot] = root;
   context.integer[kFlags] = CTX_FRESH;  // the other registers are set to zero on entry

@@ -11,10 +11,6 @@ namespace {
 // Of one request. An operand's pages are missing one after the other, and each is there once it has been touched.
 constexpr unsigned kTries = 32;
 
-bool has_table(const Operation& operation) {
-  return operation.opcode >= Opcode::Exp && operation.opcode <= Opcode::Softplus && operation.operand_count == 3;
-}
-
 }  // namespace
 
 RowWalk::RowWalk(const Work& work, unsigned inputs)
@@ -65,7 +61,8 @@ std::uint64_t RowWalk::give_to_array(const Run& run) {
       request.constant[i] = number::code_of_fp32(work_.output().format, operation.constant[i]);
     }
   }
-  request.table = has_table(operation) ? work_.address(operation.operand[1]) : 0;
+  const bool has_table = operation.operand_count > inputs_ + 1;  // of a function, behind its input
+  request.table = has_table ? work_.address(operation.operand[inputs_]) : 0;
   std::uint64_t done = 0;
   for (unsigned tries = 0; done < run.count && tries < kTries; ++tries) {
     request.count = run.count - done;

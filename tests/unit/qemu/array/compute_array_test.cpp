@@ -21,8 +21,10 @@ using wire::array::Request;
 using wire::array::Row;
 
 constexpr std::uint64_t kWindow = wire::region_window(0);
-constexpr std::uint64_t kCode = wire::kContextWindow + 0x1234;  // where the hint stands
+constexpr std::uint64_t kArguments = wire::kContextWindow + wire::kArgumentsOffset;
 constexpr std::uint64_t kScratchpad = wire::kContextWindow + wire::kScratchpadOffset;
+// Of the firmware's own structures.
+constexpr std::uint64_t kLocalBytes = 256, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272;
 constexpr unsigned kHart = 1;
 
 // A card with two harts. Hart 1 runs a launch with a scratchpad, and a tensor region of two large pages, the second of
@@ -31,7 +33,8 @@ class Array : public testing::Test {
  protected:
   Array() {
     hello_ = card.take_page();
-    roots_ = card.take_page();
+    locals_ = card.take_page();
+    context_ = card.take_page();
     scratchpad_ = card.take_page();
     first_ = card.take_large_page();
     second_ = card.take_large_page();
@@ -39,15 +42,18 @@ class Array : public testing::Test {
     card.map(kWindow, first_, 1);
     card.map(kWindow + MemoryBuilder::kLargePage, second_, 1, {.write = false});
     set_root(kHart, card.root());
+    set_context(kHart, context_, kArguments);
     hello() = {.magic = wire::array::kHelloMagic,
                .version = wire::array::kVersion,
                .harts = 2,
                .ram_base = MemoryBuilder::kFirst,
                .ram_bytes = kBytes,
-               .roots = roots_,
-               .root_stride = 256,
+               .hart_local = locals_,
+               .hart_stride = kLocalBytes,
+               .root_at = kRootAt,
+               .context_at = kContextAt,
+               .arguments_at = kArgumentsAt,
                .answer = 0,
-               .reserved0 = 0,
                .reserved = {}};
     greet();
   }
@@ -58,7 +64,12 @@ class Array : public testing::Test {
     std::memcpy(card.at(instruction + wire::array::kHelloAddressAt), &hello_, sizeof hello_);
     array.greet(instruction, card.at(instruction));
   }
-  void set_root(unsigned hart, std::uint64_t root) { std::memcpy(card.at(roots_ + hart * 256), &root, sizeof root); }
+  void set_word(std::uint64_t physical, std::uint64_t word) { std::memcpy(card.at(physical), &word, sizeof word); }
+  void set_root(unsigned hart, std::uint64_t root) { set_word(locals_ + hart * kLocalBytes + kRootAt, root); }
+  void set_context(unsigned hart, std::uint64_t context, std::uint64_t arguments) {
+    set_word(locals_ + hart * kLocalBytes + kContextAt, context);
+    if (context >= MemoryBuilder::kFirst) set_word(context + kArgumentsAt, arguments);
+  }
   Request& request() { return *reinterpret_cast<Request*>(card.at(scratchpad_)); }
 
   // An addition of two rows of the region into a third.
@@ -77,7 +88,7 @@ class Array : public testing::Test {
   static constexpr std::uint64_t kBytes = std::uint64_t{16} << 20;
   MemoryBuilder card{kBytes};
   ComputeArray array;
-  std::uint64_t hello_ = 0, roots_ = 0, scratchpad_ = 0, first_ = 0, second_ = 0;
+  std::uint64_t hello_ = 0, locals_ = 0, context_ = 0, scratchpad_ = 0, first_ = 0, second_ = 0;
 };
 
 TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
@@ -93,7 +104,7 @@ TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
     greet();
     EXPECT_EQ(hello().answer, 0u) << what;
     ask_for_sum(1);
-    array.work(kHart, kCode);
+    array.work(kHart);
     EXPECT_EQ(request().outcome, Outcome::None) << "nobody has greeted: " << what;
   }
 }
@@ -105,7 +116,7 @@ TEST_F(Array, AddsAndSaysHowFar) {
     std::memcpy(card.at(first_ + 0x40000 + i), &one, 2);
   }
   ask_for_sum(wire::array::kMaxSticks + 10);
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::Done);
   EXPECT_EQ(request().done, wire::array::kMaxSticks) << "a request is bounded";
   std::uint16_t code = 0;
@@ -127,7 +138,7 @@ TEST_F(Array, CrossesPagesWherePiecesLieApart) {
   request().opcode = static_cast<std::uint32_t>(wire::program::Opcode::Copy);
   request().inputs = 1;
   request().row[wire::array::kOutput].address = address;
-  array.work(kHart, kCode);
+  array.work(kHart);
   ASSERT_EQ(request().outcome, Outcome::Done);
   EXPECT_EQ(std::memcmp(card.at(pages[2]), card.at(first_), MemoryBuilder::kPage), 0);
   EXPECT_EQ(std::memcmp(card.at(pages[0]), card.at(first_ + MemoryBuilder::kPage), MemoryBuilder::kPage), 0);
@@ -139,7 +150,7 @@ TEST_F(Array, SaysWhichByteIsMissingBeforeItTouchesAnything) {
   ask_for_sum(16);
   request().row[wire::array::kOutput].address = end - 8 * wire::kStickBytes;  // the second half may be read only
   std::memset(card.at(first_ + 0x1FF000), 0x77, 0x1000);
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::Missing);
   EXPECT_EQ(request().operand, wire::array::kOutput);
   EXPECT_EQ(request().address, end);
@@ -147,7 +158,7 @@ TEST_F(Array, SaysWhichByteIsMissingBeforeItTouchesAnything) {
 
   ask_for_sum(16);
   request().row[1].address = end + MemoryBuilder::kLargePage - wire::kStickBytes;
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::Missing);
   EXPECT_EQ(request().operand, 1u);
   EXPECT_EQ(request().address, end + MemoryBuilder::kLargePage);
@@ -158,20 +169,39 @@ TEST_F(Array, FindsTheTableOfAFunctionAsOnePiece) {
   request().opcode = static_cast<std::uint32_t>(wire::program::Opcode::Exp);
   request().inputs = 1;
   request().table = kWindow + MemoryBuilder::kLargePage;
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::Done);
   request().table = kWindow + 2 * MemoryBuilder::kLargePage - wire::kStickBytes;
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::Missing);
   EXPECT_EQ(request().operand, wire::array::kTable);
   EXPECT_EQ(request().address, kWindow + 2 * MemoryBuilder::kLargePage);
+}
+
+// Two launches of one function on one core: the hint is the same instruction of the same text.
+TEST_F(Array, ServesTheContextThatRuns) {
+  const std::uint64_t other_scratchpad = card.take_page();
+  const std::uint64_t other = card.take_page();
+  card.map(kScratchpad + wire::kContextStride, other_scratchpad, 0);
+  auto& other_request = *reinterpret_cast<Request*>(card.at(other_scratchpad));
+  ask_for_sum(4);
+  other_request = request();
+  other_request.count = 2;
+  set_context(kHart, other, kArguments + wire::kContextStride);
+  array.work(kHart);
+  EXPECT_EQ(request().outcome, Outcome::None);
+  EXPECT_EQ(other_request.outcome, Outcome::Done);
+  EXPECT_EQ(other_request.done, 2u);
+  set_context(kHart, context_, kArguments);
+  array.work(kHart);
+  EXPECT_EQ(request().done, 4u);
 }
 
 TEST_F(Array, RefusesWhatIsNoRequest) {
   const auto refused = [&](auto change) {
     ask_for_sum(4);
     change(request());
-    array.work(kHart, kCode);
+    array.work(kHart);
     return request().outcome == Outcome::Refused;
   };
   EXPECT_FALSE(refused([](Request&) {}));
@@ -191,15 +221,19 @@ TEST_F(Array, RefusesWhatIsNoRequest) {
 
 TEST_F(Array, AnswersNobodyWithoutAWritableRequest) {
   ask_for_sum(1);
-  array.work(2, kCode);                             // no such hart
-  array.work(kHart, kCode + wire::kContextStride);  // another context's, not mapped
+  array.work(2);                                                    // no such hart
+  set_context(kHart, context_, kArguments + wire::kContextStride);  // another context's, not mapped
+  array.work(kHart);
+  set_context(kHart, 0x1000, kArguments);  // no memory
+  array.work(kHart);
+  set_context(kHart, context_, kArguments);
   set_root(kHart, 0);
-  array.work(kHart, kCode);
+  array.work(kHart);
   set_root(kHart, ~std::uint64_t{0});
-  array.work(kHart, kCode);
+  array.work(kHart);
   card.map(kScratchpad, scratchpad_, 0, {.write = false});
   set_root(kHart, card.root());
-  array.work(kHart, kCode);
+  array.work(kHart);
   EXPECT_EQ(request().outcome, Outcome::None);
 }
 
@@ -218,7 +252,7 @@ TEST_F(Array, NeverWritesWhatTheHartMayNotWrite) {
   std::vector<std::byte> before(kBytes);
   std::memcpy(before.data(), card.at(MemoryBuilder::kFirst), kBytes);
   const std::uint64_t places[] = {kWindow,       kWindow + MemoryBuilder::kLargePage,
-                                  kScratchpad,   kCode & ~std::uint64_t{127},
+                                  kScratchpad,   wire::kContextWindow,
                                   kWindow - 128, writable[0],
                                   writable[1],   hello_,
                                   card.root()};
@@ -245,7 +279,7 @@ TEST_F(Array, NeverWritesWhatTheHartMayNotWrite) {
     if (!rarely()) wanted.row[wire::array::kOutput].address = kWindow + random() % 8192 * 128;
     wanted.table = place();
     request() = wanted;
-    array.work(kHart, kCode);
+    array.work(kHart);
     if (request().outcome == Outcome::Done) ++done;
   }
   EXPECT_GT(done, 500u) << "too few of the requests were good ones to prove anything";
