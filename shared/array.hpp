@@ -48,7 +48,8 @@ static_assert(sizeof(Hello) == kStickBytes);
 // The request lies at the first byte of the scratchpad of the context that executes the hint. Addresses are virtual, of
 // the launch; the array reads the page tables of the hart and reaches what the hart reaches in U-mode, no more.
 enum class Kind : std::uint32_t {
-  Rows = 1,  // an element-wise operation on sticks
+  Rows = 1,   // an element-wise operation on sticks: Request
+  Chunk = 2,  // the products of one chunk of k of a matrix product: ChunkRequest
 };
 
 enum class Outcome : std::uint32_t {
@@ -88,11 +89,39 @@ struct Request {
 };
 static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 112);
 
+// Of DL16: for each row i and each lane c of the panel's sticks, the sum over k of row i's lane k times lane c of the
+// panel's stick k, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a lane lies:
+// lane_of_sum(). Refused, with nothing done, when a number is not finite, or when more than kMaxWideSums of the sums
+// have numbers whose exponents lie too far apart (about 40 binades, those of the row and those of the lane added).
+constexpr unsigned lane_of_sum(unsigned half, unsigned place) { return place % 16 * 4 + place / 16 * 2 + half; }
+struct ChunkRequest {
+  Kind kind;
+  std::uint32_t rows;        // 1 to kMaxRows
+  std::uint32_t depth;       // positions of k, 1 to kMaxDepth
+  std::uint32_t lanes;       // of the panel that count; the sums of the others get zeros added
+  std::uint64_t row_list;    // the addresses of the rows' sticks: words, one behind the other
+  std::uint64_t panel_list;  // likewise of the panel's
+  std::uint64_t sums;        // of lane 0 of row 0; a row's half has 32 of them, a stick, one row behind the other
+  std::uint64_t half_step;   // bytes from the first half to the second
+  std::uint8_t reserved[64];
+  // Answer, as in Request.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[120];
+};
+static_assert(sizeof(ChunkRequest) == sizeof(Request) && offsetof(ChunkRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(ChunkRequest, address) == offsetof(Request, address));
+
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
 // Sticks that one request does at most: about 50 µs of the slowest operation.
 inline constexpr std::uint64_t kMaxSticks = 1024;
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
+inline constexpr unsigned kMaxRows = 128;  // of a chunk: half a million multiplications, about 30 µs
+inline constexpr unsigned kMaxDepth = 64;
+inline constexpr unsigned kMaxWideSums = 64;  // each about half a microsecond
 
 // A launch's address space begins here: a hint below is one of the firmware.
 inline constexpr std::uint64_t kLowestKernelAddress = region_window(0);

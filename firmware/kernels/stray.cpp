@@ -2,8 +2,9 @@
 // Does one wrong thing at an address: what fault reports are tested with. The dimension "what" chooses: 0 nothing,
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
-// number of answers that were wrong, 11 load and 12 store by the compute array, then, when it has not done that, by
-// itself. The address is "operand 0 plus offset"; its operand need not exist.
+// number of answers that were wrong, 11 load and 12 store by the compute array, 13 and 14 by its products of a
+// chunk, then, when it has not done that, by itself. The address is "operand 0 plus offset"; its operand need not
+// exist.
 #include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "shared/device_program.hpp"
@@ -24,6 +25,8 @@ enum What : std::uint64_t {
   kExtremeClaims,
   kArrayLoad,
   kArrayStore,
+  kArrayChunkLoad,
+  kArrayChunkStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -53,13 +56,8 @@ std::uint64_t extreme_claims() {
   }
   return wrong;
 }
-// A stick between the address and the kernel's own scratchpad. The exit status when the array has moved it: 1; when it
-// does not say which byte is missing: 2.
-std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, bool stores) {
-  constexpr std::uint64_t kOwnAt = 4096;
-  auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
-  const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
-  const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
+// The stick that holds the address is copied from, or to, the kernel's own scratchpad.
+void request_copy(wire::array::Request& request, std::uint64_t stick, std::uint64_t own, bool stores) {
   request.kind = wire::array::Kind::Rows;
   request.opcode = static_cast<std::uint32_t>(wire::program::Opcode::Copy);
   request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
@@ -68,6 +66,34 @@ std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64
   request.count = 1;
   request.row[0] = {stores ? own : stick, wire::kStickBytes};
   request.row[wire::array::kOutput] = {stores ? stick : own, wire::kStickBytes};
+}
+
+// The stick that holds the address is a row of the product, or its sums.
+void request_product(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::ChunkRequest&>(rows);
+  auto* const list = reinterpret_cast<std::uint64_t*>(own + wire::kStickBytes);
+  list[0] = stores ? own : stick;
+  list[1] = own;
+  request.kind = wire::array::Kind::Chunk;
+  request.rows = request.depth = request.lanes = 1;
+  request.row_list = reinterpret_cast<std::uint64_t>(list);
+  request.panel_list = reinterpret_cast<std::uint64_t>(list + 1);
+  request.sums = stores ? stick : own;
+  request.half_step = 0;
+}
+
+// The exit status when the array has reached the address: 1; when it does not say which byte is missing: 2.
+std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, What what) {
+  constexpr std::uint64_t kOwnAt = 4096;
+  auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
+  const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
+  const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
+  const bool stores = what == kArrayStore || what == kArrayChunkStore;
+  if (what == kArrayLoad || what == kArrayStore) {
+    request_copy(request, stick, own, stores);
+  } else {
+    request_product(request, stick, own, stores);
+  }
   const wire::array::Outcome outcome = kernel::ask_array(request);
   if (outcome == wire::array::Outcome::Done) return 1;
   if (outcome == wire::array::Outcome::Missing && request.address != stick) return 2;
@@ -105,8 +131,10 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kClaimForEver:
       for (;;) claim(1);  // bounded: the watchdog ends the launch
     case kExtremeClaims: return extreme_claims();
-    case kArrayLoad: return stray_by_array(arguments, address, false);
-    case kArrayStore: return stray_by_array(arguments, address, true);
+    case kArrayLoad:
+    case kArrayStore:
+    case kArrayChunkLoad:
+    case kArrayChunkStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
     default: return 1;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "qemu/array/chunk.hpp"
 #include "qemu/array/rows.hpp"
 
 namespace svp::array {
@@ -16,6 +17,32 @@ using wire::array::Outcome;
 using wire::array::Request;
 
 constexpr unsigned kMaxHarts = 512;
+
+Answer rows(const CardMemory& memory, std::uint64_t root, const Request& request) {
+  static thread_local RowsPlan plan;
+  std::memcpy(&plan.request, &request, sizeof request);
+  const Answer answer = prepare(memory, root, plan);
+  if (answer.outcome == Outcome::Done) execute(plan);
+  return answer;
+}
+
+Answer chunk(const CardMemory& memory, std::uint64_t root, const Request& request) {
+  static thread_local ChunkPlan plan;
+  std::memcpy(&plan.request, &request, sizeof request);
+  const Answer answer = prepare(memory, root, plan);
+  if (answer.outcome == Outcome::Done && !execute(plan)) return {.outcome = Outcome::Refused};
+  return answer;
+}
+
+Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& request) {
+  Kind kind{};
+  std::memcpy(&kind, &request.kind, sizeof kind);
+  switch (kind) {
+    case Kind::Rows: return rows(memory, root, request);
+    case Kind::Chunk: return chunk(memory, root, request);
+  }
+  return {.outcome = Outcome::Refused};
+}
 
 // What the kernel reads when the hint has been executed; the outcome last.
 void answer(Request& request, const Answer& answer) {
@@ -53,15 +80,7 @@ void ComputeArray::work(unsigned hart) const {
   const auto page = find_page(memory_, *root, address);
   if (!page || !page->writable || page->end - address < sizeof(Request)) return;
   auto& request = *reinterpret_cast<Request*>(page->at(address));
-  static thread_local RowsPlan plan;
-  std::memcpy(&plan.request, &request, sizeof request);
-  if (plan.request.kind != Kind::Rows) {
-    answer(request, {.outcome = Outcome::Refused});
-    return;
-  }
-  const Answer found = prepare(memory_, *root, plan);
-  if (found.outcome == Outcome::Done) execute(plan);
-  answer(request, found);
+  answer(request, answer_of(memory_, *root, request));
 }
 
 }  // namespace svp::array

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "qemu/array/page_finder.hpp"
 #include "qemu/array/row_functions.hpp"
 
 namespace svp::array {
@@ -15,9 +16,6 @@ using wire::array::kTable;
 using wire::array::Outcome;
 using wire::array::Request;
 using wire::array::Row;
-
-// Addresses of a launch are below it, so that nothing that is added up here overflows.
-constexpr std::uint64_t kAddressLimit = std::uint64_t{1} << 38;
 
 Answer refused(std::uint32_t operand) { return {.outcome = Outcome::Refused, .operand = operand}; }
 
@@ -40,29 +38,8 @@ Answer check(const Request& request) {
   return {.outcome = Outcome::Done};
 }
 
-class Finder {
- public:
-  Finder(const CardMemory& memory, std::uint64_t root) : memory_(memory), root_(root) {}
-
-  // The page that operand `o` has at `address`; the last one of the operand is remembered.
-  const Page* find(unsigned o, std::uint64_t address, bool writes) {
-    Page& page = page_[o];
-    if (!page.holds(address)) {
-      const auto found = find_page(memory_, root_, address);
-      if (!found) return nullptr;
-      page = *found;
-    }
-    return page.writable || !writes ? &page : nullptr;
-  }
-
- private:
-  const CardMemory& memory_;
-  std::uint64_t root_;
-  std::array<Page, kTable + 1> page_{};
-};
-
 // Null when it is not mapped as one piece; `missing` is then the byte that is not.
-const std::byte* find_table(Finder& finder, std::uint64_t address, std::uint64_t& missing) {
+const std::byte* find_table(PageFinder& finder, std::uint64_t address, std::uint64_t& missing) {
   const std::byte* begin = nullptr;
   for (std::uint64_t at = address; at < address + wire::array::kTableBytes;) {
     const Page* const page = finder.find(kTable, at, false);
@@ -86,7 +63,7 @@ Answer prepare(const CardMemory& memory, std::uint64_t root, RowsPlan& plan) {
   const Request& request = plan.request;
   plan.stretches = 0;
   if (const Answer bad = check(request); bad.outcome != Outcome::Done) return bad;
-  Finder finder(memory, root);
+  PageFinder finder(memory, root);
   if (reads_table(request)) {
     std::uint64_t missing = 0;
     plan.table = find_table(finder, request.table, missing);

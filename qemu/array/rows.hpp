@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "qemu/array/answer.hpp"
 #include "qemu/array/card_memory.hpp"
 #include "shared/array.hpp"
 
@@ -22,13 +23,6 @@ struct RowsPlan {
   const std::byte* table = nullptr;
   std::uint64_t stretches = 0;
   std::array<Stretch, wire::array::kMaxSticks> stretch;
-};
-
-struct Answer {
-  wire::array::Outcome outcome;
-  std::uint32_t operand = wire::array::kNoOperand;
-  std::uint64_t done = 0;
-  std::uint64_t address = 0;
 };
 
 // Finds all memory of the request's first kMaxSticks sticks, for a hart in U-mode under the page table at `root`.

@@ -27,16 +27,18 @@ enum What : std::uint64_t {
   kClaimForEver = 9,
   kExtremeClaims,
   kArrayLoad,
-  kArrayStore
+  kArrayStore,
+  kArrayChunkLoad,
+  kArrayChunkStore
 };
 
-bool loads(What what) { return what == kLoad || what == kArrayLoad; }
+bool loads(What what) { return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad; }
 // Whether this run's card is to have one: it is an error then when the build's was not found.
 bool has_array() {
   const char* const named = std::getenv("SPYRE_ARRAY");
   return named != nullptr && std::string_view(named) != "off";
 }
-bool stores(What what) { return what == kStore || what == kArrayStore; }
+bool stores(What what) { return what == kStore || what == kArrayStore || what == kArrayChunkStore; }
 
 class StrayKernels : public testing::Test {
  protected:
@@ -154,7 +156,7 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       {"upper half", ~std::uint64_t{0} - 7},
   };
   for (const Place& place : places) {
-    for (const What what : {kLoad, kStore, kJump, kArrayLoad, kArrayStore}) {
+    for (const What what : {kLoad, kStore, kJump, kArrayLoad, kArrayStore, kArrayChunkLoad, kArrayChunkStore}) {
       SCOPED_TRACE(std::string(place.name) + ", what " + std::to_string(what));
       const auto failure = failure_of(stray(what, place.address));
       ASSERT_TRUE(failure) << "no fault";
@@ -213,11 +215,13 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
     }
-    const auto by_array = failure_of(stray(kArrayStore, address));
-    EXPECT_EQ(by_array.has_value(), !place.store || has_array());
-    if (by_array) {
-      EXPECT_EQ(by_array->status == Status::StoreFault, !place.store) << wire::name(by_array->status);
-      victim_->Reset();
+    for (const What what : {kArrayStore, kArrayChunkStore}) {
+      const auto by_array = failure_of(stray(what, address));
+      EXPECT_EQ(by_array.has_value(), !place.store || has_array());
+      if (by_array) {
+        EXPECT_EQ(by_array->status == Status::StoreFault, !place.store) << wire::name(by_array->status);
+        victim_->Reset();
+      }
     }
     if (place.offset == own + wire::kTextOffset) continue;
     const auto jump = failure_of(stray(kJump, address));

@@ -35,6 +35,7 @@ class Problem {
       : m(roles.rows.total()),
         n(roles.n < program::kMaxRank ? axes.extent(roles.n) : 1),
         k(axes.extent(roles.k)),
+        array(work.array),
         axes_(axes),
         roles_(roles),
         memory_(memory),
@@ -44,6 +45,7 @@ class Problem {
         spreads_(work.output().stick_dim == program::kNoDimension) {}
 
   std::uint64_t m, n, k;
+  wire::array::Request* array;
   std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
   unsigned most_rows() const { return gathers_left_ ? kGatheredRows : kBlockRows; }
 

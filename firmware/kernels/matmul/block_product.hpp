@@ -10,17 +10,20 @@
 //   void begin_panel(first_k, depth, column)
 //   const void* panel(k, column)           64 columns of row k of B as a stick, column counts sticks
 //   void store(row, column, codes)         a stick of C, lanes beyond n are zero
+//   wire::array::Request* array            of DL16 only: where the compute array is asked; null: the card has none
 //   static constexpr bool kPasses          K may be cut into passes: first(), last(), kept(row, column, half)
 //
 // The work of a launch is cut into blocks of up to 512 rows by 8 stick columns of C. For each chunk of K a block's part
 // of A becomes integers (once for all its columns), then one stick column of B at a time (once for all its rows), and
 // block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the rows of A pass by. The
-// running fp32 sums stay in the scratchpad until the last chunk. A block of few rows has neither (few_rows.hpp).
+// running fp32 sums stay in the scratchpad until the last chunk. A block of few rows has neither (few_rows.hpp). On a
+// card with the compute array, the array adds chunks to the same sums.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/dl16_vector.hpp"
 #include "firmware/kernels/matmul/exact.hpp"
 #include "firmware/kernels/matmul/few_rows.hpp"
@@ -47,6 +50,8 @@ struct alignas(wire::kStickBytes) BlockMemory {
   LaneMask mask_n[kBlockSticks];
   std::uint16_t column_nan[kBlockSticks][kLanes];
   std::uint8_t row_nan[kBlockRows];
+  std::uint64_t row_list[kBlockRows];  // for the compute array
+  std::uint64_t panel_list[kChunk];
 };
 
 struct Extent {
@@ -107,19 +112,80 @@ class Block {
   void add_chunk(std::uint64_t first_k) {
     const unsigned depth = at_most(p_.k - first_k, kChunk);
     p_.begin_chunk(first_k, depth);
-    if (rows_.count <= kMostFewRows) {
-      add_chunk_of_few(first_k, depth);
-      return;
+    if constexpr (kMayHaveArray) {
+      if (p_.array != nullptr) {
+        add_chunk_by_array(first_k, depth);
+        return;
+      }
     }
+    if (rows_.count <= kMostFewRows) {
+      add_chunk_of_few(first_k, depth, 0);
+    } else {
+      add_chunk_of_many(first_k, depth, 0, 0);
+    }
+  }
+
+  // From a stick of the columns on, of which the first rows are done.
+  void add_chunk_of_many(std::uint64_t first_k, unsigned depth, unsigned first_stick, unsigned rows_done) {
     s_.mask_k.set(depth);
     row_spreads_ = {.smallest = ~std::uint32_t{0}, .largest = 0};
     for (unsigned row = 0; row < rows_.count; row += kGroupRows) load_rows(row, first_k);
-    for (unsigned i = 0; i < sticks_.count; ++i) {
+    for (unsigned i = first_stick; i < sticks_.count; ++i) {
       load_panel(first_k, depth, i);
       for (unsigned half = 0; half < kHalves; ++half) {
-        for (unsigned row = 0; row < rows_.count; row += kGroupRows) multiply(row, i, half, first_k, depth);
+        for (unsigned row = i == first_stick ? rows_done : 0; row < rows_.count; row += kGroupRows) {
+          multiply(row, i, half, first_k, depth);
+        }
       }
     }
+  }
+
+  // ---- by the compute array -----------------------------------------------------------------------------------------
+
+  static constexpr bool kMayHaveArray = requires(Problem problem) { problem.array; };
+  static_assert(wire::array::lane_of_sum(1, 17) == column_of(1, 17) &&
+                wire::array::lane_of_sum(0, 5) == column_of(0, 5));
+  static_assert(wire::array::kMaxRows % kGroupRows == 0 && wire::array::kMaxDepth == kChunk);
+
+  // What the array refuses, and what is behind that, this core does itself.
+  void add_chunk_by_array(std::uint64_t first_k, unsigned depth) {
+    for (unsigned row = 0; row < rows_.count; ++row) {
+      s_.row_list[row] = reinterpret_cast<std::uint64_t>(p_.row(rows_.first + row, first_k));
+    }
+    for (unsigned i = 0; i < sticks_.count; ++i) {
+      const void* sticks[kChunk];
+      begin_panel(first_k, depth, i, sticks);
+      for (unsigned k = 0; k < depth; ++k) s_.panel_list[k] = reinterpret_cast<std::uint64_t>(sticks[k]);
+      for (unsigned row = 0; row < rows_.count; row += wire::array::kMaxRows) {
+        if (multiply_by_array(row, i, depth)) continue;
+        if (rows_.count <= kMostFewRows) {
+          add_chunk_of_few(first_k, depth, i);
+        } else {
+          add_chunk_of_many(first_k, depth, i, row);
+        }
+        return;
+      }
+    }
+  }
+
+  bool multiply_by_array(unsigned first_row, unsigned stick, unsigned depth) {
+    constexpr unsigned kTries = 32;
+    auto& request = *reinterpret_cast<wire::array::ChunkRequest*>(p_.array);
+    request.kind = wire::array::Kind::Chunk;
+    request.rows = at_most(rows_.count - first_row, wire::array::kMaxRows);
+    request.depth = depth;
+    request.lanes = at_most(p_.n - (sticks_.first + stick) * kLanes, kLanes);
+    request.row_list = reinterpret_cast<std::uint64_t>(s_.row_list + first_row);
+    request.panel_list = reinterpret_cast<std::uint64_t>(s_.panel_list);
+    request.sums = reinterpret_cast<std::uint64_t>(s_.sums[stick][0][first_row]);
+    request.half_step = sizeof s_.sums[stick][0];
+    for (unsigned tries = 0; tries < kTries; ++tries) {
+      const wire::array::Outcome outcome = ask_array(*p_.array);
+      if (outcome == wire::array::Outcome::Done) return true;
+      if (outcome != wire::array::Outcome::Missing) return false;
+      touch(*p_.array);
+    }
+    return false;
   }
 
   void load_rows(unsigned first_row, std::uint64_t first_k) {
@@ -185,7 +251,7 @@ class Block {
 
   // ---- few rows -----------------------------------------------------------------------------------------------------
 
-  void add_chunk_of_few(std::uint64_t first_k, unsigned depth) {
+  void add_chunk_of_few(std::uint64_t first_k, unsigned depth, unsigned first_stick) {
     const unsigned groups = (rows_.count + FewRows::kRows - 1) / FewRows::kRows;
     for (unsigned g = 0; g < groups; ++g) {
       s_.few[g].clear();
@@ -193,7 +259,7 @@ class Block {
         s_.few[g].template add<Numbers>(p_.row(rows_.first + row, first_k), depth, s_.row_nan[row]);
       }
     }
-    for (unsigned i = 0; i < sticks_.count; ++i) {
+    for (unsigned i = first_stick; i < sticks_.count; ++i) {
       const void* sticks[kChunk];
       begin_panel(first_k, depth, i, sticks);
       const vuint16m1_t low = s_.panel.template measure<Numbers>(sticks, depth, s_.mask_n[i], s_.column_nan[i]);

@@ -12,6 +12,8 @@
 // does not depend on the passes. A sum that a NaN belongs to is kept as NaN.
 //
 // The cores claim blocks (block_product.hpp): one that the host keeps from running for a while gets fewer.
+#include <cstddef>
+
 #include "firmware/kernels/matmul/block_product.hpp"
 
 namespace kernel::matmul {
@@ -20,7 +22,11 @@ namespace {
 enum Symbol : unsigned { kAddressA, kStrideA, kAddressB, kStrideB, kAddressC, kStrideC, kM, kN, kK, kPartials, kPass };
 enum Status : std::uint64_t { kOk = 0, kScratchpadTooSmall = 1 };
 
-static_assert(sizeof(BlockMemory) <= wire::kScratchpadBytes);
+struct Memory {
+  wire::array::Request request;  // where the compute array looks for it
+  BlockMemory block;
+};
+static_assert(sizeof(Memory) <= wire::kScratchpadBytes && offsetof(Memory, request) == 0);
 
 struct Problem {
   using Numbers = Dl16Numbers;
@@ -30,6 +36,7 @@ struct Problem {
   std::uint64_t m, n, k;
   std::uint64_t partials;  // [stick column][row][half][32] fp32
   std::uint64_t pass;
+  wire::array::Request* array;
 
   std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
   void begin_rows(Extent) {}
@@ -53,7 +60,7 @@ struct Problem {
 
 SPYRE_KERNEL({
     .name = "matmul",
-    .scratchpad_bytes = sizeof(kernel::matmul::BlockMemory),
+    .scratchpad_bytes = sizeof(kernel::matmul::Memory),
     .operands = {{.name = "A", .access = kernel::Access::Read, .shape = {"M", "K"}},
                  {.name = "B", .access = kernel::Access::Read, .shape = {"K", "N"}},
                  {.name = "C", .access = kernel::Access::Write, .shape = {"M", "N"}}},
@@ -64,9 +71,9 @@ SPYRE_KERNEL({
 
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   using namespace kernel::matmul;
-  if (arguments.scratchpad_bytes < sizeof(BlockMemory)) return kScratchpadTooSmall;
+  if (arguments.scratchpad_bytes < sizeof(Memory)) return kScratchpadTooSmall;
   enable_host_float();
-  auto& memory = *reinterpret_cast<BlockMemory*>(arguments.scratchpad_address);
+  auto& memory = *reinterpret_cast<Memory*>(arguments.scratchpad_address);
   Problem problem{{symbol(kAddressA), symbol(kStrideA)},
                   {symbol(kAddressB), symbol(kStrideB)},
                   {symbol(kAddressC), symbol(kStrideC)},
@@ -74,9 +81,10 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
                   symbol(kN),
                   symbol(kK),
                   symbol(kPartials),
-                  symbol(kPass)};
+                  symbol(kPass),
+                  arguments.array_version == wire::array::kVersion ? &memory.request : nullptr};
   Blocks blocks(problem.m, problem.columns(), 1, arguments.core_count, kBlockRows);
   Claims claims(arguments.core_count);
-  while (blocks.go_to(claims.next())) Block(problem, memory, blocks.rows(), blocks.sticks()).run();
+  while (blocks.go_to(claims.next())) Block(problem, memory.block, blocks.rows(), blocks.sticks()).run();
   return kOk;
 }

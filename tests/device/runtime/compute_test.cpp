@@ -115,6 +115,27 @@ TEST_F(Compute, SmallerThanTheTileIsExact) {
   expect_product({3, 70, 18}, {70, 5, 19}, plan);
 }
 
+// Numbers that the compute array leaves to the core stand behind rows and columns that it has done: in some chunks of K
+// a NaN or an infinity, in one exponents that lie far apart. Many rows, and few.
+TEST_F(Compute, MatmulOfNumbersOfAllKindsIsExact) {
+  const auto plan = load("matmul", {{"M", 512}, {"N", 256}, {"K", 320}});
+  for (const std::int64_t rows : {std::int64_t{300}, std::int64_t{5}}) {
+    Matrix a(rows, 320, 20);
+    Matrix b(320, 200, 21);
+    const auto at = [](Matrix& matrix, std::int64_t row, std::int64_t column) -> std::uint16_t& {
+      return matrix.values[static_cast<std::size_t>(row * matrix.columns + column)];
+    };
+    at(a, rows - 2, 70) = wire::kDl16Nan;
+    at(b, 130, 90) = wire::kDl16Infinity;
+    for (std::int64_t k = 192; k < 256; ++k) {
+      for (std::int64_t column = 64; column < 128; ++column)
+        at(b, k, column) = static_cast<std::uint16_t>(k * 13 % 60 << 9 | 3);
+      at(a, rows - 1, k) = static_cast<std::uint16_t>(k * 29 % 60 << 9 | 0x8005);
+    }
+    expect_product(a, b, plan);
+  }
+}
+
 // What the card has written of its own work since TRACE.
 std::vector<wire::TraceEntry> card_trace(const Device& device) {
   const std::byte* const window = device.host_memory().data() - device.host_memory_offset();

@@ -1,77 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The array as a whole: greeting, requests by a hart's page tables, answers, and what it never touches.
-#include "qemu/array/compute_array.hpp"
-
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include "shared/device_program.hpp"
-#include "tests/unit/qemu/array/memory_builder.hpp"
+#include "tests/unit/qemu/array/card_with_array.hpp"
 
 namespace {
 
-using svp::array::ComputeArray;
 using test::MemoryBuilder;
+using wire::array::ChunkRequest;
 using wire::array::Hello;
 using wire::array::Outcome;
 using wire::array::Request;
 using wire::array::Row;
 
-constexpr std::uint64_t kWindow = wire::region_window(0);
-constexpr std::uint64_t kArguments = wire::kContextWindow + wire::kArgumentsOffset;
-constexpr std::uint64_t kScratchpad = wire::kContextWindow + wire::kScratchpadOffset;
-// Of the firmware's own structures.
-constexpr std::uint64_t kLocalBytes = 256, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272;
-constexpr unsigned kHart = 1;
-
-// A card with two harts. Hart 1 runs a launch with a scratchpad, and a tensor region of two large pages, the second of
-// which may be read only.
-class Array : public testing::Test {
+class Array : public test::CardWithArray {
  protected:
-  Array() {
-    hello_ = card.take_page();
-    locals_ = card.take_page();
-    context_ = card.take_page();
-    scratchpad_ = card.take_page();
-    first_ = card.take_large_page();
-    second_ = card.take_large_page();
-    card.map(kScratchpad, scratchpad_, 0);
-    card.map(kWindow, first_, 1);
-    card.map(kWindow + MemoryBuilder::kLargePage, second_, 1, {.write = false});
-    set_root(kHart, card.root());
-    set_context(kHart, context_, kArguments);
-    hello() = {.magic = wire::array::kHelloMagic,
-               .version = wire::array::kVersion,
-               .harts = 2,
-               .ram_base = MemoryBuilder::kFirst,
-               .ram_bytes = kBytes,
-               .hart_local = locals_,
-               .hart_stride = kLocalBytes,
-               .root_at = kRootAt,
-               .context_at = kContextAt,
-               .arguments_at = kArgumentsAt,
-               .answer = 0,
-               .reserved = {}};
-    greet();
-  }
-
-  Hello& hello() { return *reinterpret_cast<Hello*>(card.at(hello_)); }
-  void greet() {
-    const std::uint64_t instruction = hello_ + 512;
-    std::memcpy(card.at(instruction + wire::array::kHelloAddressAt), &hello_, sizeof hello_);
-    array.greet(instruction, card.at(instruction));
-  }
-  void set_word(std::uint64_t physical, std::uint64_t word) { std::memcpy(card.at(physical), &word, sizeof word); }
-  void set_root(unsigned hart, std::uint64_t root) { set_word(locals_ + hart * kLocalBytes + kRootAt, root); }
-  void set_context(unsigned hart, std::uint64_t context, std::uint64_t arguments) {
-    set_word(locals_ + hart * kLocalBytes + kContextAt, context);
-    if (context >= MemoryBuilder::kFirst) set_word(context + kArgumentsAt, arguments);
-  }
-  Request& request() { return *reinterpret_cast<Request*>(card.at(scratchpad_)); }
-
   // An addition of two rows of the region into a third.
   void ask_for_sum(std::uint64_t sticks) {
     request() = {};
@@ -84,11 +30,6 @@ class Array : public testing::Test {
     request().row[1] = {kWindow + 0x40000, wire::kStickBytes};
     request().row[wire::array::kOutput] = {kWindow + 0x80000, wire::kStickBytes};
   }
-
-  static constexpr std::uint64_t kBytes = std::uint64_t{16} << 20;
-  MemoryBuilder card{kBytes};
-  ComputeArray array;
-  std::uint64_t hello_ = 0, locals_ = 0, context_ = 0, scratchpad_ = 0, first_ = 0, second_ = 0;
 };
 
 TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
@@ -238,55 +179,103 @@ TEST_F(Array, AnswersNobodyWithoutAWritableRequest) {
 }
 
 // Requests of all kinds, good and bad ones: what is not mapped writable for the hart stays as it is.
-TEST_F(Array, NeverWritesWhatTheHartMayNotWrite) {
-  std::mt19937_64 random(testing::UnitTest::GetInstance()->random_seed());
-  const std::uint64_t writable[] = {first_, scratchpad_};
-  const auto is_writable = [&](std::uint64_t physical) {
-    return (physical >= first_ && physical < first_ + MemoryBuilder::kLargePage) ||
-           (physical >= scratchpad_ && physical < scratchpad_ + MemoryBuilder::kPage);
-  };
-  for (std::uint64_t i = 0; i < MemoryBuilder::kLargePage; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(card.at(second_ + i), &word, 8);
+class RandomRequests : public Array {
+ protected:
+  static constexpr unsigned kEach = 20000;
+
+  RandomRequests() {
+    for (std::uint64_t i = 0; i < MemoryBuilder::kLargePage; i += 8) set_word(second_ + i, random());
+    for (std::uint64_t i = 0; i < MemoryBuilder::kLargePage; i += 2) {
+      const std::uint16_t finite = random() & 0xBFFF;
+      std::memcpy(card.at(first_ + i), &finite, sizeof finite);
+    }
+    before_.resize(kBytes);
+    std::memcpy(before_.data(), card.at(MemoryBuilder::kFirst), kBytes);
   }
-  std::vector<std::byte> before(kBytes);
-  std::memcpy(before.data(), card.at(MemoryBuilder::kFirst), kBytes);
-  const std::uint64_t places[] = {kWindow,       kWindow + MemoryBuilder::kLargePage,
-                                  kScratchpad,   wire::kContextWindow,
-                                  kWindow - 128, writable[0],
-                                  writable[1],   hello_,
-                                  card.root()};
-  unsigned done = 0;
-  for (unsigned n = 0; n < 20000; ++n) {
-    Request wanted{};
-    const auto rarely = [&] { return random() % 16 == 0; };
-    const auto place = [&] {
-      const std::uint64_t at = places[random() % (rarely() ? std::size(places) : 2)];
-      return at + (rarely() ? MemoryBuilder::kLargePage - random() % 64 * 128 : random() % 8192 * 128);
-    };
-    const auto row = [&] { return Row{place(), rarely() ? random() : random() % 16 * 128}; };
+
+  bool rarely() { return random() % 16 == 0; }
+  std::uint32_t word(std::uint64_t usual) { return static_cast<std::uint32_t>(rarely() ? random() : usual); }
+  std::uint64_t place() {
+    const std::uint64_t places[] = {kWindow, kSecondPage, kScratchpad, wire::kContextWindow, kWindow - 128,
+                                    first_,  scratchpad_, hello_,      card.root()};
+    const std::uint64_t at = places[random() % (rarely() ? std::size(places) : 2)];
+    return at + (rarely() ? MemoryBuilder::kLargePage - random() % 64 * 128 : random() % 8192 * 128);
+  }
+  std::uint64_t output() { return rarely() ? place() : kWindow + random() % 8192 * 128; }
+
+  Request of_rows() {
     static constexpr std::uint32_t kOpcodes[] = {0x10, 0x20, 0x23, 0x24, 0x28, 0x2F, 0x30, 0x33, 0x34, 0x40};
     static constexpr std::uint32_t kInputs[] = {1, 2, 2, 2, 2, 3, 1, 1, 1, 1};
+    const auto row = [&] { return Row{place(), rarely() ? random() : random() % 16 * 128}; };
     const std::size_t which = random() % std::size(kOpcodes);
+    Request wanted{};
     wanted.kind = static_cast<wire::array::Kind>(rarely() ? random() : 1);
-    wanted.opcode = static_cast<std::uint32_t>(rarely() ? random() : kOpcodes[which]);
-    wanted.format = static_cast<std::uint32_t>(rarely() ? random() : random() % 2);
-    wanted.inputs = static_cast<std::uint32_t>(rarely() ? random() : kInputs[which]);
-    wanted.singles = static_cast<std::uint32_t>(rarely() ? random() : random() % (1u << kInputs[which]));
+    wanted.opcode = word(kOpcodes[which]);
+    wanted.format = word(random() % 2);
+    wanted.inputs = word(kInputs[which]);
+    wanted.singles = word(random() % (1u << kInputs[which]));
     wanted.count = rarely() ? random() : 1 + random() % 32;
     for (unsigned o = 0; o < wire::array::kMaxInputs; ++o) wanted.row[o] = row();
-    wanted.row[wire::array::kOutput] = row();
-    if (!rarely()) wanted.row[wire::array::kOutput].address = kWindow + random() % 8192 * 128;
+    wanted.row[wire::array::kOutput] = {output(), row().step};
     wanted.table = place();
-    request() = wanted;
-    array.work(kHart);
-    if (request().outcome == Outcome::Done) ++done;
+    return wanted;
   }
-  EXPECT_GT(done, 500u) << "too few of the requests were good ones to prove anything";
-  for (std::uint64_t i = 0; i < kBytes; i += 8) {
-    if (is_writable(MemoryBuilder::kFirst + i)) continue;
-    ASSERT_EQ(std::memcmp(&before[i], card.at(MemoryBuilder::kFirst + i), 8), 0) << std::hex << i;
+
+  // The lists lie behind the request; now and then somewhere else, or a stick of them does.
+  Request of_chunk() {
+    constexpr std::uint64_t kRowsAt = 1024, kPanelAt = 2560;
+    const bool strange = random() % 4 == 0;
+    for (std::uint64_t at = kRowsAt; at < kPanelAt + wire::array::kMaxDepth * 8; at += 8) {
+      set_word(scratchpad_ + at,
+               strange && rarely() ? (rarely() ? random() : place()) : kWindow + random() % 8192 * 128);
+    }
+    ChunkRequest wanted{};
+    wanted.kind = wire::array::Kind::Chunk;
+    wanted.rows = word(1 + random() % 16);
+    wanted.depth = word(1 + random() % wire::array::kMaxDepth);
+    wanted.lanes = word(1 + random() % 64);
+    wanted.row_list = rarely() ? place() : kScratchpad + kRowsAt;
+    wanted.panel_list = rarely() ? place() + random() % 128 : kScratchpad + kPanelAt;
+    wanted.sums = output();
+    wanted.half_step = rarely() ? random() : random() % 16 * 128;
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
   }
+
+  template <typename Make>
+  unsigned done_of(Make make) {
+    unsigned done = 0;
+    for (unsigned n = 0; n < kEach; ++n) {
+      const Request wanted = make();
+      request() = wanted;
+      array.work(kHart);
+      if (request().outcome == Outcome::Done) ++done;
+    }
+    return done;
+  }
+
+  void expect_the_rest_untouched() {
+    for (std::uint64_t i = 0; i < kBytes; i += 8) {
+      if (is_writable(MemoryBuilder::kFirst + i)) continue;
+      ASSERT_EQ(std::memcmp(&before_[i], card.at(MemoryBuilder::kFirst + i), 8), 0) << std::hex << i;
+    }
+  }
+
+  std::mt19937_64 random{static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed())};
+
+ private:
+  std::vector<std::byte> before_;
+};
+
+TEST_F(RandomRequests, OfRowsWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_rows(); }), 500u) << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfChunksWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_chunk(); }), 500u) << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
 }
 
 }  // namespace

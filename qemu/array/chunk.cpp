@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/array/chunk.hpp"
+
+#include <cstring>
+
+#include "qemu/array/page_finder.hpp"
+
+namespace svp::array {
+namespace {
+
+using wire::array::ChunkRequest;
+using wire::array::Outcome;
+
+// Numbers of the operands in an answer: what a kernel reads, and the sums, which it writes.
+enum Operand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
+
+Answer refused() { return {.outcome = Outcome::Refused}; }
+Answer missing(unsigned operand, std::uint64_t address) {
+  return {.outcome = Outcome::Missing, .operand = operand, .address = address};
+}
+
+bool is_stick(std::uint64_t address) { return address % wire::kStickBytes == 0 && address < kAddressLimit; }
+
+bool is_chunk(const ChunkRequest& request) {
+  const auto is_count = [](std::uint32_t n, std::uint32_t most) { return n >= 1 && n <= most; };
+  return is_count(request.rows, wire::array::kMaxRows) && is_count(request.depth, wire::array::kMaxDepth) &&
+         is_count(request.lanes, wire::kStickBytes / 2) && is_stick(request.sums) && is_stick(request.half_step) &&
+         request.row_list % 8 == 0 && request.row_list < kAddressLimit && request.panel_list % 8 == 0 &&
+         request.panel_list < kAddressLimit;
+}
+
+class Preparation {
+ public:
+  Preparation(const CardMemory& memory, std::uint64_t root, ChunkPlan& plan) : finder_(memory, root), plan_(plan) {}
+
+  Answer run() {
+    const ChunkRequest& request = plan_.request;
+    Answer answer = sticks(request.row_list, request.rows, kRowList, kRow, plan_.row.data());
+    if (answer.outcome == Outcome::Done) {
+      answer = sticks(request.panel_list, request.depth, kPanelList, kPanel, plan_.panel.data());
+    }
+    if (answer.outcome == Outcome::Done) answer = sums();
+    if (answer.outcome == Outcome::Done) answer.done = request.rows;
+    return answer;
+  }
+
+ private:
+  // Each word of the list is read once.
+  Answer sticks(std::uint64_t list, std::uint32_t count, unsigned of_list, unsigned of_sticks, const std::byte** to) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t at = list + i * sizeof(std::uint64_t);
+      const Page* const page = finder_.find(of_list, at, false);
+      if (page == nullptr) return missing(of_list, at);
+      std::uint64_t address = 0;
+      std::memcpy(&address, page->at(at), sizeof address);
+      if (!is_stick(address)) return refused();
+      to[i] = finder_.find_stick(of_sticks, address, false);
+      if (to[i] == nullptr) return missing(of_sticks, address);
+    }
+    return {.outcome = Outcome::Done};
+  }
+
+  Answer sums() {
+    for (std::uint32_t i = 0; i < plan_.request.rows; ++i) {
+      for (unsigned half = 0; half < 2; ++half) {
+        const std::uint64_t address =
+            plan_.request.sums + half * plan_.request.half_step + std::uint64_t{i} * wire::kStickBytes;
+        plan_.sums[i][half] = finder_.find_stick(kSums, address, true);
+        if (plan_.sums[i][half] == nullptr) return missing(kSums, address);
+      }
+    }
+    return {.outcome = Outcome::Done};
+  }
+
+  PageFinder finder_;
+  ChunkPlan& plan_;
+};
+
+}  // namespace
+
+Answer prepare(const CardMemory& memory, std::uint64_t root, ChunkPlan& plan) {
+  return is_chunk(plan.request) ? Preparation(memory, root, plan).run() : refused();
+}
+
+}  // namespace svp::array

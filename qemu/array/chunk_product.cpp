@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of one chunk. A sum of 64 products of ten-bit integers is exact in a double while the exponents of row
+// and column spread over no more than 27 binades together. Rows with a wider spread are split into their larger and
+// their smaller numbers, which have a sum each. Up to kMaxWideSums others are summed by integers.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "qemu/array/chunk.hpp"
+#include "qemu/array/chunk_sum.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qemu/array/chunk_product.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#ifndef SPYRE_QEMU_ARRAY_CHUNK_PRODUCT
+#define SPYRE_QEMU_ARRAY_CHUNK_PRODUCT
+namespace svp::array {
+
+inline constexpr unsigned kChunkLanes = wire::kStickBytes / 2;
+inline constexpr unsigned kHalf = kChunkLanes / 2;
+inline constexpr unsigned kDoubleExponentOfZero = 1023 - 31;  // of a DL16's exponent 0
+
+// Of a place among the sums of a row, halves one behind the other.
+constexpr unsigned lane_of(unsigned c) { return wire::array::lane_of_sum(c / kHalf, c % kHalf); }
+
+// Exponents of the numbers that are not zero.
+struct Spread {
+  std::uint16_t below_smallest = 0xFFFF;  // magnitude less one
+  std::uint16_t largest = 0;
+
+  unsigned binades() const { return largest == 0 ? 0 : (largest >> 9) - ((below_smallest + 1u) >> 9); }
+};
+
+// Lanes that are multiplied together: 8 KiB, which stay in the first-level cache while the rows pass by.
+inline constexpr unsigned kPartLanes = 16;
+inline constexpr unsigned kParts = kChunkLanes / kPartLanes;
+using PanelPart = double[wire::array::kMaxDepth][kPartLanes];
+
+// Operands as doubles; lanes of the panel stand in the order of the sums.
+struct alignas(64) ChunkNumbers {
+  double row[wire::array::kMaxRows][kChunkLanes];
+  PanelPart panel[kParts];
+  double sum[wire::array::kMaxRows][kChunkLanes];
+  double low[wire::array::kMaxRows][kChunkLanes];  // the smaller numbers of the rows that were split
+  double low_sum[wire::array::kMaxRows][kChunkLanes];
+  Spread of_row[wire::array::kMaxRows];
+  Spread of_lane[kChunkLanes];  // likewise
+};
+using Operand = double[kChunkLanes];
+
+}  // namespace svp::array
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace svp::array {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_INLINE double number(std::uint16_t code) {
+  const std::uint64_t magnitude = code & wire::kDl16MagnitudeBits;
+  const std::uint64_t bits = magnitude == 0 ? 0 : (magnitude << 43) + (std::uint64_t{kDoubleExponentOfZero} << 52);
+  return std::bit_cast<double>(bits | static_cast<std::uint64_t>(code & wire::kDl16SignBit) << 48);
+}
+
+HWY_INLINE void include(Spread& spread, std::uint16_t code) {
+  const auto magnitude = static_cast<std::uint16_t>(code & wire::kDl16MagnitudeBits);
+  spread.below_smallest = std::min(spread.below_smallest, static_cast<std::uint16_t>(magnitude - 1));
+  spread.largest = std::max(spread.largest, magnitude);
+}
+
+// False: a number is not finite.
+static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  std::uint16_t largest = 0;
+  for (unsigned i = 0; i < plan.request.rows; ++i) {
+    std::uint16_t code[kChunkLanes];
+    std::memcpy(code, plan.row[i], sizeof code);
+    std::fill(code + plan.request.depth, code + kChunkLanes, std::uint16_t{0});
+    Spread spread;
+    for (const std::uint16_t c : code) include(spread, c);
+    for (unsigned k = 0; k < kChunkLanes; ++k) numbers.row[i][k] = number(code[k]);
+    numbers.of_row[i] = spread;
+    largest = std::max(largest, spread.largest);
+  }
+  return largest <= wire::kDl16Max;
+}
+
+static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  std::uint16_t below_smallest[kChunkLanes];
+  std::uint16_t largest[kChunkLanes];
+  std::fill_n(below_smallest, kChunkLanes, std::uint16_t{0xFFFF});
+  std::fill_n(largest, kChunkLanes, std::uint16_t{0});
+  for (unsigned k = 0; k < plan.request.depth; ++k) {
+    std::uint16_t code[kChunkLanes];
+    std::memcpy(code, plan.panel[k], sizeof code);
+    std::fill(code + plan.request.lanes, code + kChunkLanes, std::uint16_t{0});
+    for (unsigned c = 0; c < kChunkLanes; ++c) {
+      const auto magnitude = static_cast<std::uint16_t>(code[c] & wire::kDl16MagnitudeBits);
+      below_smallest[c] = std::min(below_smallest[c], static_cast<std::uint16_t>(magnitude - 1));
+      largest[c] = std::max(largest[c], magnitude);
+    }
+    double in_order[kChunkLanes];
+    for (unsigned c = 0; c < kChunkLanes; ++c) in_order[c] = number(code[c]);
+    for (unsigned part = 0; part < kParts; ++part) {
+      for (unsigned c = 0; c < kPartLanes; ++c) {
+        numbers.panel[part][k][c] = in_order[lane_of(part * kPartLanes + c)];
+      }
+    }
+  }
+  for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[lane_of(c)], largest[lane_of(c)]};
+  return *std::max_element(largest, largest + kChunkLanes) <= wire::kDl16Max;
+}
+
+// Four rows at a time, two vectors of lanes: eight sums that do not wait for each other.
+HWY_ATTR void multiply_part(unsigned rows, unsigned depth, const Operand* left, const PanelPart& panel, Operand* sum,
+                            std::size_t first) {
+  const hn::CappedTag<double, kPartLanes / 2> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (unsigned row = 0; row < rows; row += 4) {
+    const double* const a[4] = {left[row], left[row + 1], left[row + 2], left[row + 3]};
+    for (std::size_t c = 0; c < kPartLanes; c += 2 * lanes) {
+      auto s00 = hn::Zero(d), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+      for (unsigned k = 0; k < depth; ++k) {
+        const auto b0 = hn::Load(d, panel[k] + c);
+        const auto b1 = hn::Load(d, panel[k] + c + lanes);
+        const auto x0 = hn::Set(d, a[0][k]), x1 = hn::Set(d, a[1][k]), x2 = hn::Set(d, a[2][k]),
+                   x3 = hn::Set(d, a[3][k]);
+        s00 = hn::MulAdd(x0, b0, s00), s01 = hn::MulAdd(x0, b1, s01);
+        s10 = hn::MulAdd(x1, b0, s10), s11 = hn::MulAdd(x1, b1, s11);
+        s20 = hn::MulAdd(x2, b0, s20), s21 = hn::MulAdd(x2, b1, s21);
+        s30 = hn::MulAdd(x3, b0, s30), s31 = hn::MulAdd(x3, b1, s31);
+      }
+      const std::size_t to = first + c;
+      hn::Store(s00, d, sum[row] + to), hn::Store(s01, d, sum[row] + to + lanes);
+      hn::Store(s10, d, sum[row + 1] + to), hn::Store(s11, d, sum[row + 1] + to + lanes);
+      hn::Store(s20, d, sum[row + 2] + to), hn::Store(s21, d, sum[row + 2] + to + lanes);
+      hn::Store(s30, d, sum[row + 3] + to), hn::Store(s31, d, sum[row + 3] + to + lanes);
+    }
+  }
+}
+
+void multiply(unsigned rows, unsigned depth, const Operand* left, const PanelPart* panel, Operand* sum) {
+  for (unsigned part = 0; part < kParts; ++part) {
+    multiply_part(rows, depth, left, panel[part], sum, std::size_t{part} * kPartLanes);
+  }
+}
+
+// Adds the chunk's sums of a row to those that the launch has.
+void add_row(const ChunkPlan& plan, unsigned row, const float (&chunk)[kChunkLanes]) {
+  for (unsigned half = 0; half < 2; ++half) {
+    float sum[kHalf];
+    std::memcpy(sum, plan.sums[row][half], sizeof sum);
+    for (unsigned c = 0; c < kHalf; ++c) sum[c] += chunk[half * kHalf + c];
+    std::memcpy(plan.sums[row][half], sum, sizeof sum);
+  }
+}
+
+// False: a number is not finite.
+bool load(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  const bool rows = load_rows(plan, numbers);
+  return load_panel(plan, numbers) && rows;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace svp::array
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace svp::array {
+namespace {
+
+HWY_EXPORT(load);
+HWY_EXPORT(multiply);
+HWY_EXPORT(add_row);
+
+constexpr unsigned kExactBinades = 53 - 20 - 6;  // a double's bits, without those of a product and of 64 of them
+
+float exact_sum(const ChunkPlan& plan, unsigned row, unsigned lane) {
+  ExactProducts sum;
+  for (unsigned k = 0; k < plan.request.depth; ++k) {
+    wire::Dl16 a = 0;
+    wire::Dl16 b = 0;
+    std::memcpy(&a, plan.row[row] + k * sizeof a, sizeof a);
+    std::memcpy(&b, plan.panel[k] + lane * sizeof b, sizeof b);
+    sum.add(a, b);
+  }
+  return sum.rounded();
+}
+
+// The rows that were split, and the sums that are wide nevertheless.
+class Bands {
+ public:
+  Bands(const ChunkPlan& plan, ChunkNumbers& numbers) : plan_(plan), numbers_(numbers) {
+    for (const Spread& lane : numbers.of_lane) widest_ = std::max(widest_, lane.binades());
+    for (unsigned row = 0; row < plan.request.rows; ++row) {
+      low_of_[row] = kNone;
+      const unsigned binades = numbers.of_row[row].binades();
+      widths_[row] = binades;
+      if (binades + widest_ > kExactBinades && widest_ <= kExactBinades) split(row);
+    }
+  }
+
+  unsigned low_rows() const { return low_rows_; }
+
+  // False: more sums than the bound are wide.
+  bool find_wide() {
+    for (unsigned row = 0; row < plan_.request.rows; ++row) {
+      if (widths_[row] + widest_ <= kExactBinades) continue;
+      for (unsigned c = 0; c < kChunkLanes; ++c) {
+        const Spread& lane = numbers_.of_lane[c];
+        if (lane.largest == 0 || widths_[row] + lane.binades() <= kExactBinades) continue;
+        if (count_ == wide_.size()) return false;
+        wide_[count_++] = {static_cast<std::uint8_t>(row), static_cast<std::uint8_t>(c)};
+      }
+    }
+    return true;
+  }
+
+  // Of the rows one after the other.
+  void round(unsigned row, float (&chunk)[kChunkLanes]) {
+    if (low_of_[row] == kNone) {
+      for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = static_cast<float>(numbers_.sum[row][c]);
+    } else {
+      const double* const low = numbers_.low_sum[low_of_[row]];
+      for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = rounded_once(numbers_.sum[row][c], low[c]);
+    }
+    for (; next_ < count_ && wide_[next_].row == row; ++next_) {
+      chunk[wide_[next_].place] = exact_sum(plan_, row, lane_of(wide_[next_].place));
+    }
+  }
+
+ private:
+  struct Sum {
+    std::uint8_t row;
+    std::uint8_t place;
+  };
+  static constexpr std::uint8_t kNone = 0xFF;
+  static_assert(wire::array::kMaxRows < kNone);
+
+  static unsigned exponent(double number) {
+    return static_cast<unsigned>(std::bit_cast<std::uint64_t>(number) >> 52 & 0x7FF) - kDoubleExponentOfZero;
+  }
+
+  // What lies too far below the row's largest number goes.
+  void split(unsigned row) {
+    const unsigned kept = kExactBinades - widest_;
+    const unsigned cut = (numbers_.of_row[row].largest >> wire::kDl16FractionBits) - kept;
+    double* const low = numbers_.low[low_rows_];
+    unsigned smallest = cut;
+    unsigned largest = 0;
+    for (unsigned k = 0; k < kChunkLanes; ++k) {
+      double& number = numbers_.row[row][k];
+      const bool goes = number != 0 && exponent(number) < cut;
+      low[k] = goes ? number : 0;
+      if (!goes) continue;
+      smallest = std::min(smallest, exponent(number));
+      largest = std::max(largest, exponent(number));
+      number = 0;
+    }
+    widths_[row] = std::max(kept, largest - smallest);
+    low_of_[row] = static_cast<std::uint8_t>(low_rows_++);
+  }
+
+  // Of the exact sum of both. An odd last bit stands for what a double has no place for, so that only fp32 rounds.
+  static float rounded_once(double a, double b) {
+    const double sum = a + b;
+    const double of_b = sum - a;
+    const double rest = (a - (sum - of_b)) + (b - of_b);
+    auto bits = std::bit_cast<std::uint64_t>(sum);
+    if (rest != 0 && (bits & 1) == 0) bits += (rest > 0) == (sum > 0) ? 1 : ~std::uint64_t{0};
+    return static_cast<float>(std::bit_cast<double>(bits));
+  }
+
+  const ChunkPlan& plan_;
+  ChunkNumbers& numbers_;
+  unsigned widest_ = 0;
+  std::array<std::uint8_t, wire::array::kMaxRows> low_of_;
+  std::array<unsigned, wire::array::kMaxRows> widths_;  // of a split row, of its wider part
+  unsigned low_rows_ = 0;
+  unsigned count_ = 0;
+  unsigned next_ = 0;
+  std::array<Sum, wire::array::kMaxWideSums> wide_;
+};
+
+}  // namespace
+
+bool execute(const ChunkPlan& plan) {
+  static thread_local ChunkNumbers numbers;
+  if (!HWY_DYNAMIC_DISPATCH(load)(plan, numbers)) return false;
+  Bands bands(plan, numbers);
+  if (!bands.find_wide()) return false;
+  const auto multiply = HWY_DYNAMIC_DISPATCH(multiply);
+  multiply(plan.request.rows, plan.request.depth, numbers.row, numbers.panel, numbers.sum);
+  multiply(bands.low_rows(), plan.request.depth, numbers.low, numbers.panel, numbers.low_sum);
+  for (unsigned row = 0; row < plan.request.rows; ++row) {
+    float chunk[kChunkLanes];
+    bands.round(row, chunk);
+    HWY_DYNAMIC_DISPATCH(add_row)(plan, row, chunk);
+  }
+  return true;
+}
+
+}  // namespace svp::array
+#endif

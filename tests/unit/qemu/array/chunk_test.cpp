@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of a chunk, against sums of integers of 256 bits.
+#include "qemu/array/chunk.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "shared/dl16.hpp"
+
+namespace {
+
+using svp::array::ChunkPlan;
+
+// What the contract says, by doubles that are added without a loss: the larger part of a sum and its rest.
+float expected(const std::vector<wire::Dl16>& row, const std::vector<wire::Dl16>& column) {
+  // Terms by exponent, smallest first; each partial sum of one exponent is exact.
+  std::vector<double> of_exponent(127);
+  for (std::size_t k = 0; k < row.size(); ++k) {
+    const wire::Dl16Parts x = wire::dl16_parts(row[k]);
+    const wire::Dl16Parts y = wire::dl16_parts(column[k]);
+    of_exponent[static_cast<unsigned>(x.exponent + y.exponent)] += double(x.significand) * double(y.significand);
+  }
+  // A list of doubles that do not overlap, whose sum is exact (Shewchuk's expansion).
+  std::vector<double> parts;
+  for (std::size_t e = 0; e < of_exponent.size(); ++e) {
+    double x = std::ldexp(of_exponent[e], static_cast<int>(e) + 2 * wire::kDl16UnitExponent);
+    std::vector<double> kept;
+    for (double y : parts) {
+      if (std::fabs(x) < std::fabs(y)) std::swap(x, y);
+      const double sum = x + y;
+      const double rest = y - (sum - x);
+      if (rest != 0) kept.push_back(rest);
+      x = sum;
+    }
+    kept.push_back(x);
+    parts = kept;
+  }
+  // Rounded to odd into one double, then once to fp32.
+  double value = parts.back();
+  for (std::size_t i = parts.size() - 1; i-- > 0;) {
+    if (parts[i] == 0) continue;
+    std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+    if ((bits & 1) == 0) {
+      const bool away = (parts[i] > 0) == (value > 0);
+      bits += away ? 1 : std::uint64_t{0} - 1;
+      value = std::bit_cast<double>(bits);
+    }
+    break;
+  }
+  return static_cast<float>(value);
+}
+
+constexpr wire::Dl16 kOne = 0x3E00;
+
+// Of all 64 positions and lanes, without a panel.
+std::unique_ptr<ChunkPlan> plan_of(const std::vector<const std::vector<wire::Dl16>*>& rows, std::vector<float>& sums) {
+  auto plan = std::make_unique<ChunkPlan>();
+  plan->request = {};
+  plan->request.rows = static_cast<std::uint32_t>(rows.size());
+  plan->request.depth = plan->request.lanes = 64;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    plan->row[i] = reinterpret_cast<const std::byte*>(rows[i]->data());
+    for (std::size_t half = 0; half < 2; ++half) {
+      plan->sums[i][half] = reinterpret_cast<std::byte*>(&sums[(half * rows.size() + i) * 32]);
+    }
+  }
+  return plan;
+}
+
+struct Case {
+  const char* name;
+  unsigned of_rows, of_panel;  // binades of the numbers
+  unsigned rows, depth, lanes;
+};
+
+class Chunks : public testing::TestWithParam<Case> {};
+
+TEST_P(Chunks, AreExactSumsRoundedOnceAndAdded) {
+  const Case c = GetParam();
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  const auto code = [&](unsigned spread) {
+    if (random() % 8 == 0) return static_cast<wire::Dl16>(random() % 2 * 0x8000);
+    const unsigned exponent = 31 - spread / 2 + random() % spread;
+    return static_cast<wire::Dl16>((random() & 0x81FF) | exponent << 9);
+  };
+  std::vector<wire::Dl16> rows(std::size_t{wire::array::kMaxRows} * 64), panel(64 * 64);
+  for (auto& each : rows) each = code(c.of_rows);
+  for (auto& each : panel) each = code(c.of_panel);
+  std::vector<float> sums(2 * std::size_t{wire::array::kMaxRows} * 32);
+  for (float& sum : sums) sum = static_cast<float>(static_cast<int>(random() % 2000) - 1000) / 16;
+  const std::vector<float> before = sums;
+  auto plan = std::make_unique<ChunkPlan>();
+  plan->request = {};
+  plan->request.rows = c.rows;
+  plan->request.depth = c.depth;
+  plan->request.lanes = c.lanes;
+  for (unsigned i = 0; i < c.rows; ++i) {
+    plan->row[i] = reinterpret_cast<const std::byte*>(&rows[i * 64]);
+    for (unsigned h = 0; h < 2; ++h) {
+      plan->sums[i][h] = reinterpret_cast<std::byte*>(&sums[(h * wire::array::kMaxRows + i) * 32]);
+    }
+  }
+  for (unsigned k = 0; k < c.depth; ++k) plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * 64]);
+  ASSERT_TRUE(execute(*plan));
+  for (unsigned i = 0; i < wire::array::kMaxRows; ++i) {
+    for (unsigned place = 0; place < 64; ++place) {
+      const unsigned lane = wire::array::lane_of_sum(place / 32, place % 32);
+      const std::size_t at = (place / 32 * wire::array::kMaxRows + i) * 32 + place % 32;
+      float wanted = before[at];
+      if (i < c.rows && lane < c.lanes) {
+        std::vector<wire::Dl16> a(c.depth), b(c.depth);
+        for (unsigned k = 0; k < c.depth; ++k) a[k] = rows[i * 64 + k], b[k] = panel[k * 64 + lane];
+        wanted += expected(a, b);
+      }
+      ASSERT_EQ(sums[at], wanted) << "row " << i << ", lane " << lane;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Chunks,
+                         testing::Values(Case{"Near", 8, 8, 128, 64, 64}, Case{"AtTheEdge", 14, 14, 128, 64, 64},
+                                         Case{"SplitRows", 34, 10, 128, 64, 64}, Case{"SplitFew", 17, 12, 126, 63, 64},
+                                         Case{"Apart", 20, 20, 1, 64, 64}, Case{"FarApart", 60, 60, 1, 64, 64},
+                                         Case{"OneRow", 12, 12, 1, 64, 64}, Case{"Shallow", 12, 12, 7, 5, 64},
+                                         Case{"Narrow", 14, 14, 127, 64, 9}, Case{"NarrowFarApart", 60, 60, 7, 64, 9}),
+                         [](const auto& info) { return info.param.name; });
+
+// 2^24 + 1 lies in the middle of two numbers of fp32: what is 55 binades below decides.
+TEST(Chunk, ASplitRowIsRoundedOnce) {
+  constexpr wire::Dl16 kTwoToThe12 = (31 + 12) << 9, kTiny = 1;
+  std::vector<wire::Dl16> row(64), ones(64, kOne), large(64, kTwoToThe12);
+  row[0] = kTwoToThe12;
+  row[1] = kOne;
+  for (const bool negative : {false, true}) {
+    row[2] = negative ? kTiny | 0x8000 : kTiny;
+    std::vector<float> sums(64);
+    const auto plan = plan_of({&row}, sums);
+    for (auto& each : plan->panel) each = reinterpret_cast<const std::byte*>(ones.data());
+    plan->panel[0] = reinterpret_cast<const std::byte*>(large.data());
+    ASSERT_TRUE(execute(*plan));
+    EXPECT_EQ(sums, std::vector<float>(64, negative ? 0x1p24F : 0x1p24F + 2));
+  }
+}
+
+// Each sum of integers takes its time, and a request is bounded.
+TEST(Chunk, MoreWideSumsThanTheBoundAreRefusedAndNothingChanges) {
+  std::vector<wire::Dl16> row(64, 56 << 9), ones(64, kOne), small(64, 11 << 9);
+  row[1] = 4 << 9;
+  row[2] = 32 << 9;
+  for (const std::size_t rows : {1, 2}) {
+    std::vector<float> sums(rows * 64, 1.0F);
+    const auto plan = plan_of(std::vector<const std::vector<wire::Dl16>*>(rows, &row), sums);
+    for (auto& each : plan->panel) each = reinterpret_cast<const std::byte*>(ones.data());
+    plan->panel[0] = reinterpret_cast<const std::byte*>(small.data());
+    EXPECT_EQ(execute(*plan), rows * 64 <= wire::array::kMaxWideSums);
+    for (const float sum : sums) EXPECT_EQ(sum == 1.0F, rows == 2) << sum;
+  }
+}
+
+TEST(Chunk, ANumberThatIsNotFiniteIsRefusedAndNothingChanges) {
+  for (const wire::Dl16 bad : {wire::kDl16Nan, wire::kDl16Infinity, static_cast<wire::Dl16>(0xFFFE)}) {
+    for (const bool in_row : {true, false}) {
+      std::vector<wire::Dl16> row(64, kOne), panel(64, kOne);
+      (in_row ? row : panel)[63] = bad;
+      std::vector<float> sums(64, 1.0F);
+      const auto plan = plan_of({&row}, sums);
+      for (auto& each : plan->panel) each = reinterpret_cast<const std::byte*>(panel.data());
+      EXPECT_FALSE(execute(*plan));
+      EXPECT_EQ(sums, std::vector<float>(64, 1.0F));
+      // Behind depth or lanes it takes no part.
+      (in_row ? plan->request.depth : plan->request.lanes) = 63;
+      EXPECT_TRUE(execute(*plan));
+    }
+  }
+}
+
+}  // namespace
