@@ -50,6 +50,7 @@ static_assert(sizeof(Hello) == kStickBytes);
 enum class Kind : std::uint32_t {
   Rows = 1,   // an element-wise operation on sticks: Request
   Chunk = 2,  // the products of one chunk of k of a matrix product: ChunkRequest
+  Lines = 3,  // reductions: LinesRequest
 };
 
 enum class Outcome : std::uint32_t {
@@ -114,6 +115,31 @@ struct ChunkRequest {
 static_assert(sizeof(ChunkRequest) == sizeof(Request) && offsetof(ChunkRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(ChunkRequest, address) == offsetof(Request, address));
 
+// Sum, Mean, Max or Min of the sticks of each line into one stick: across sticks, lane by lane, or along them, of all
+// their lanes; the result then fills its stick. The sticks of a line lie at equal distances.
+struct LinesRequest {
+  Kind kind;
+  std::uint32_t opcode;       // wire::program::Opcode
+  std::uint32_t format;       // Dl16 or Fp32, of both operands
+  std::uint32_t along;        // 1: along the stick; 0: across sticks
+  std::uint32_t lines;        // 1 to kMaxLines; lines times sticks: up to kMaxSticks
+  std::uint32_t sticks;       // of each line
+  std::uint32_t lanes;        // along: of the last stick, that take part; across: of the result, the others are 0
+  std::uint32_t factor;       // of Mean: the bits of an fp32
+  std::uint64_t line_list;    // the addresses of the lines' first sticks: words, one behind the other
+  std::uint64_t output_list;  // likewise of the sticks of the results
+  std::uint64_t step;         // bytes from one stick of a line to the next, a multiple of kStickBytes
+  std::uint8_t reserved[56];
+  // Answer, as in Request; `done` counts lines.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[120];
+};
+static_assert(sizeof(LinesRequest) == sizeof(Request) && offsetof(LinesRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
+
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
 // Sticks that one request does at most: about 50 µs of the slowest operation.
@@ -121,6 +147,7 @@ inline constexpr std::uint64_t kMaxSticks = 1024;
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 128;  // of a chunk: half a million multiplications, about 30 µs
 inline constexpr unsigned kMaxDepth = 64;
+inline constexpr unsigned kMaxLines = 256;
 inline constexpr unsigned kMaxWideSums = 64;  // each about half a microsecond
 
 // A launch's address space begins here: a hint below is one of the firmware.

@@ -15,4 +15,11 @@ struct Answer {
   std::uint64_t address = 0;
 };
 
+inline Answer refused(std::uint32_t operand = wire::array::kNoOperand) {
+  return {.outcome = wire::array::Outcome::Refused, .operand = operand};
+}
+inline Answer missing(unsigned operand, std::uint64_t address) {
+  return {.outcome = wire::array::Outcome::Missing, .operand = operand, .address = address};
+}
+
 }  // namespace svp::array

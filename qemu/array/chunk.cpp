@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/array/chunk.hpp"
 
-#include <cstring>
-
 #include "qemu/array/page_finder.hpp"
 
 namespace svp::array {
@@ -12,26 +10,19 @@ using wire::array::ChunkRequest;
 using wire::array::Outcome;
 
 // Numbers of the operands in an answer: what a kernel reads, and the sums, which it writes.
-enum Operand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
-
-Answer refused() { return {.outcome = Outcome::Refused}; }
-Answer missing(unsigned operand, std::uint64_t address) {
-  return {.outcome = Outcome::Missing, .operand = operand, .address = address};
-}
-
-bool is_stick(std::uint64_t address) { return address % wire::kStickBytes == 0 && address < kAddressLimit; }
+enum ChunkOperand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
 
 bool is_chunk(const ChunkRequest& request) {
   const auto is_count = [](std::uint32_t n, std::uint32_t most) { return n >= 1 && n <= most; };
   return is_count(request.rows, wire::array::kMaxRows) && is_count(request.depth, wire::array::kMaxDepth) &&
          is_count(request.lanes, wire::kStickBytes / 2) && is_stick(request.sums) && is_stick(request.half_step) &&
-         request.row_list % 8 == 0 && request.row_list < kAddressLimit && request.panel_list % 8 == 0 &&
-         request.panel_list < kAddressLimit;
+         is_list(request.row_list) && is_list(request.panel_list);
 }
 
-class Preparation {
+class ChunkPreparation {
  public:
-  Preparation(const CardMemory& memory, std::uint64_t root, ChunkPlan& plan) : finder_(memory, root), plan_(plan) {}
+  ChunkPreparation(const CardMemory& memory, std::uint64_t root, ChunkPlan& plan)
+      : finder_(memory, root), plan_(plan) {}
 
   Answer run() {
     const ChunkRequest& request = plan_.request;
@@ -45,15 +36,10 @@ class Preparation {
   }
 
  private:
-  // Each word of the list is read once.
   Answer sticks(std::uint64_t list, std::uint32_t count, unsigned of_list, unsigned of_sticks, const std::byte** to) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t at = list + i * sizeof(std::uint64_t);
-      const Page* const page = finder_.find(of_list, at, false);
-      if (page == nullptr) return missing(of_list, at);
       std::uint64_t address = 0;
-      std::memcpy(&address, page->at(at), sizeof address);
-      if (!is_stick(address)) return refused();
+      if (const Answer answer = finder_.read(of_list, list, i, address); answer.outcome != Outcome::Done) return answer;
       to[i] = finder_.find_stick(of_sticks, address, false);
       if (to[i] == nullptr) return missing(of_sticks, address);
     }
@@ -79,7 +65,7 @@ class Preparation {
 }  // namespace
 
 Answer prepare(const CardMemory& memory, std::uint64_t root, ChunkPlan& plan) {
-  return is_chunk(plan.request) ? Preparation(memory, root, plan).run() : refused();
+  return is_chunk(plan.request) ? ChunkPreparation(memory, root, plan).run() : refused();
 }
 
 }  // namespace svp::array

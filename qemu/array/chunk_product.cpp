@@ -9,6 +9,7 @@
 
 #include "qemu/array/chunk.hpp"
 #include "qemu/array/chunk_sum.hpp"
+#include "qemu/array/exact_pair.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qemu/array/chunk_product.cpp"
@@ -261,16 +262,6 @@ class Bands {
     }
     widths_[row] = std::max(kept, largest - smallest);
     low_of_[row] = static_cast<std::uint8_t>(low_rows_++);
-  }
-
-  // Of the exact sum of both. An odd last bit stands for what a double has no place for, so that only fp32 rounds.
-  static float rounded_once(double a, double b) {
-    const double sum = a + b;
-    const double of_b = sum - a;
-    const double rest = (a - (sum - of_b)) + (b - of_b);
-    auto bits = std::bit_cast<std::uint64_t>(sum);
-    if (rest != 0 && (bits & 1) == 0) bits += (rest > 0) == (sum > 0) ? 1 : ~std::uint64_t{0};
-    return static_cast<float>(std::bit_cast<double>(bits));
   }
 
   const ChunkPlan& plan_;

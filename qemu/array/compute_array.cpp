@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qemu/array/chunk.hpp"
+#include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
 
 namespace svp::array {
@@ -18,8 +19,10 @@ using wire::array::Request;
 
 constexpr unsigned kMaxHarts = 512;
 
-Answer rows(const CardMemory& memory, std::uint64_t root, const Request& request) {
-  static thread_local RowsPlan plan;
+// Of the kinds that compute whatever they have found.
+template <typename Plan>
+Answer computed(const CardMemory& memory, std::uint64_t root, const Request& request) {
+  static thread_local Plan plan;
   std::memcpy(&plan.request, &request, sizeof request);
   const Answer answer = prepare(memory, root, plan);
   if (answer.outcome == Outcome::Done) execute(plan);
@@ -30,7 +33,7 @@ Answer chunk(const CardMemory& memory, std::uint64_t root, const Request& reques
   static thread_local ChunkPlan plan;
   std::memcpy(&plan.request, &request, sizeof request);
   const Answer answer = prepare(memory, root, plan);
-  if (answer.outcome == Outcome::Done && !execute(plan)) return {.outcome = Outcome::Refused};
+  if (answer.outcome == Outcome::Done && !execute(plan)) return refused();
   return answer;
 }
 
@@ -38,10 +41,11 @@ Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& re
   Kind kind{};
   std::memcpy(&kind, &request.kind, sizeof kind);
   switch (kind) {
-    case Kind::Rows: return rows(memory, root, request);
+    case Kind::Rows: return computed<RowsPlan>(memory, root, request);
     case Kind::Chunk: return chunk(memory, root, request);
+    case Kind::Lines: return computed<LinesPlan>(memory, root, request);
   }
-  return {.outcome = Outcome::Refused};
+  return refused();
 }
 
 // What the kernel reads when the hint has been executed; the outcome last.

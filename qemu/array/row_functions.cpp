@@ -14,6 +14,8 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "qemu/array/lane_numbers-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace svp::array {
 namespace HWY_NAMESPACE {
@@ -47,47 +49,6 @@ HWY_INLINE void store(const RowsPlan& plan, const Stretch& stretch, std::uint64_
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
-
-// DL16 codes, of which fp32 holds every number.
-struct Dl16 {
-  using Lane = std::uint16_t;
-  static constexpr Lane kOne = 0x3E00;
-  static constexpr Lane kNan = wire::kDl16Nan;
-  static constexpr Lane kSign = wire::kDl16SignBit;
-
-  static HWY_INLINE float number(Lane code) {
-    const std::uint32_t magnitude = code & wire::kDl16MagnitudeBits;
-    std::uint32_t bits = (magnitude << 14) + (96u << 23);
-    bits = magnitude == 0 ? 0 : bits;
-    bits = magnitude >= wire::kDl16Nan ? 0x7F800000u : bits;
-    bits = magnitude == wire::kDl16Nan ? 0x7FC00000u : bits;
-    return std::bit_cast<float>(bits | static_cast<std::uint32_t>(code & kSign) << 16);
-  }
-  static HWY_INLINE Lane code(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-    const auto rounded = static_cast<std::int32_t>((magnitude + (1u << 13)) >> 14) - (96 << 9);
-    std::int32_t result = rounded < 0 ? 0 : rounded;
-    result = result > wire::kDl16Max ? wire::kDl16Infinity : result;
-    result |= static_cast<std::int32_t>(bits >> 16 & kSign);
-    return static_cast<Lane>(magnitude > 0x7F800000u ? wire::kDl16Nan : result);
-  }
-};
-
-struct Fp32 {
-  using Lane = std::uint32_t;
-  static constexpr Lane kOne = 0x3F800000u;
-  static constexpr Lane kNan = 0x7FC00000u;
-  static constexpr Lane kSign = 0x80000000u;
-
-  static HWY_INLINE float number(Lane code) { return std::bit_cast<float>(code); }
-  static HWY_INLINE Lane code(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    return (bits & 0x7FFFFFFFu) > 0x7F800000u ? kNan : bits;
-  }
-};
-
-HWY_INLINE bool is_nan(float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu) > 0x7F800000u; }
 
 template <typename Kind, Opcode kOpcode>
 struct Function {

@@ -17,8 +17,6 @@ using wire::array::Outcome;
 using wire::array::Request;
 using wire::array::Row;
 
-Answer refused(std::uint32_t operand) { return {.outcome = Outcome::Refused, .operand = operand}; }
-
 bool is_row(const Row& row) {
   return row.address % wire::kStickBytes == 0 && row.step % wire::kStickBytes == 0 && row.address < kAddressLimit &&
          row.step < kAddressLimit;

@@ -45,13 +45,16 @@ Line Reduction::line(std::uint64_t number) const {
 }
 
 Refusal reduction(const Work& work) {
-  const Reduction lines(work);
+  Reduction lines(work);
   if (!lines.refusal().ok()) return lines.refusal();
   const program::Format format = work.output().format;
   if (format != work.operation.operand[0].format) return work.refuse(Where::Format);
   const bool dl16 = format == program::Format::Dl16;
   if (!dl16 && format != program::Format::Fp32) return work.refuse(Where::Unsupported);
-  switch (work.operation.opcode) {
+  const Opcode opcode = work.operation.opcode;
+  const bool known = opcode == Opcode::Sum || opcode == Opcode::Mean || opcode == Opcode::Max || opcode == Opcode::Min;
+  if (known) lines.skip(give_to_array(work, lines));
+  switch (opcode) {
     case Opcode::Sum:
     case Opcode::Mean: dl16 ? sum_dl16(work, lines) : sum_fp32(work, lines); return {};
     case Opcode::Max:

@@ -89,6 +89,15 @@ class Reduction {
   std::uint64_t first() const { return share_.first; }
   std::uint64_t end() const { return share_.end; }
   Line line(std::uint64_t number) const;
+  void skip(std::uint64_t lines) { share_.first += lines; }  // which are done
+
+  // All positions take part, their sticks lie at one distance, there is one copy of the output, and lanes of one stick
+  // go into one stick.
+  bool is_even() const {
+    return along_stick_ == spreads_ && spans_.count() == 1 && spans_.hold(0, extent_) &&
+           (axis_.part == 0 || axis_.part >= extent_) && copies_.count == 1;
+  }
+  std::uint64_t distance() const { return axis_.stride; }
 
   // In all copies.
   template <typename V>

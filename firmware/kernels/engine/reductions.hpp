@@ -7,6 +7,9 @@
 
 namespace kernel::engine {
 
+// How many lines the compute array has done, from this core's first on (reduction_array.cpp): Sum, Mean, Max, Min.
+std::uint64_t give_to_array(const Work& work, const Reduction& lines);
+
 void sum_dl16(const Work& work, const Reduction& lines);      // sum_dl16.cpp: Sum, Mean
 void extreme_dl16(const Work& work, const Reduction& lines);  // extreme.cpp: Max, Min
 void extreme_fp32(const Work& work, const Reduction& lines);

@@ -243,6 +243,28 @@ class RandomRequests : public Array {
     return request;
   }
 
+  Request of_lines() {
+    constexpr std::uint64_t kLinesAt = 1024, kOutputsAt = 2560;
+    for (std::uint64_t i = 0; i < 64; ++i) {
+      set_word(scratchpad_ + kLinesAt + i * 8, random() % 64 == 0 ? place() : kWindow + random() % 8192 * 128);
+      set_word(scratchpad_ + kOutputsAt + i * 8, random() % 64 == 0 ? random() : output());
+    }
+    wire::array::LinesRequest wanted{};
+    wanted.kind = wire::array::Kind::Lines;
+    wanted.opcode = word(0x60 + random() % 4);
+    wanted.format = word(random() % 2);
+    wanted.along = word(random() % 2);
+    wanted.lines = word(1 + random() % 8);
+    wanted.sticks = word(1 + random() % 32);
+    wanted.lanes = word(1 + random() % 32);
+    wanted.line_list = rarely() ? place() : kScratchpad + kLinesAt;
+    wanted.output_list = rarely() ? place() + random() % 128 : kScratchpad + kOutputsAt;
+    wanted.step = rarely() ? random() : random() % 16 * 128;
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
+  }
+
   template <typename Make>
   unsigned done_of(Make make) {
     unsigned done = 0;
@@ -275,6 +297,11 @@ TEST_F(RandomRequests, OfRowsWriteOnlyWhatTheHartMayWrite) {
 
 TEST_F(RandomRequests, OfChunksWriteOnlyWhatTheHartMayWrite) {
   EXPECT_GT(done_of([this] { return of_chunk(); }), 500u) << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfLinesWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_lines(); }), 500u) << "too few of the requests were good ones to prove anything";
   expect_the_rest_untouched();
 }
 

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of lines. The sum of 64 DL16 numbers is one of 32-bit integers while their exponents spread over no more
+// than 15 binades; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "qemu/array/exact_pair.hpp"
+#include "qemu/array/lines.hpp"
+#include "shared/device_program.hpp"
+#include "shared/dl16.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qemu/array/line_functions.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "qemu/array/lane_numbers-inl.hpp"
+
+#ifndef SPYRE_QEMU_ARRAY_LINE_FUNCTIONS
+#define SPYRE_QEMU_ARRAY_LINE_FUNCTIONS
+namespace svp::array {
+
+inline constexpr unsigned kSumChunk = 64;  // positions
+
+struct LineView {
+  const std::byte* const* stick;
+  unsigned sticks;
+  unsigned lanes;
+  bool negates;  // Min is minus the Max of the negated numbers
+};
+
+// Sums of DL16 before their rounding, and what is not finite.
+struct LineSums {
+  float sum[wire::kStickBytes / 2];
+  std::uint16_t largest[wire::kStickBytes / 2];  // magnitudes
+};
+
+}  // namespace svp::array
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace svp::array {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr unsigned kLanes16 = wire::kStickBytes / sizeof(std::uint16_t);
+constexpr unsigned kLanes32 = wire::kStickBytes / sizeof(std::uint32_t);
+constexpr unsigned kNarrow = 31 - 10 - 6;  // binades: an int32's bits, without those of a number and of 64 of them
+constexpr std::uint32_t kUpperHalf = 32;   // exponents from here on
+
+// Sticks in which each number is a significand, with its sign, and an exponent.
+struct Units {
+  std::int16_t significand[kSumChunk][kLanes16];
+  std::uint16_t exponent[kSumChunk][kLanes16];
+  std::uint16_t below_smallest[kLanes16];  // of the magnitudes that are not zero, less one
+  std::uint16_t largest[kLanes16];
+};
+
+HWY_INLINE void clear(Units& units) {
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    units.below_smallest[c] = 0xFFFF;
+    units.largest[c] = 0;
+  }
+}
+
+HWY_INLINE void take(Units& units, unsigned n, const std::byte* stick, unsigned lanes) {
+  std::uint16_t code[kLanes16];
+  std::memcpy(code, stick, sizeof code);
+  for (unsigned c = lanes; c < kLanes16; ++c) code[c] = 0;
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    const auto magnitude = static_cast<std::uint16_t>(code[c] & wire::kDl16MagnitudeBits);
+    const auto digits = static_cast<std::uint16_t>((magnitude & 0x1FF) | 0x200);
+    const auto number = static_cast<std::int16_t>(magnitude == 0 ? 0 : digits);
+    units.significand[n][c] = static_cast<std::int16_t>((code[c] & wire::kDl16SignBit) != 0 ? -number : number);
+    units.exponent[n][c] = static_cast<std::uint16_t>(magnitude >> wire::kDl16FractionBits);
+    const auto below = static_cast<std::uint16_t>(magnitude - 1);
+    units.below_smallest[c] = below < units.below_smallest[c] ? below : units.below_smallest[c];
+    units.largest[c] = units.largest[c] < magnitude ? magnitude : units.largest[c];
+  }
+}
+
+HWY_INLINE std::uint16_t exponent_of_smallest(std::uint16_t below_smallest) {
+  return static_cast<std::uint16_t>(static_cast<std::uint16_t>(below_smallest + 1) >> wire::kDl16FractionBits);
+}
+HWY_INLINE std::uint16_t spread_of(std::uint16_t below_smallest, std::uint16_t largest) {
+  const auto binades =
+      static_cast<std::uint16_t>((largest >> wire::kDl16FractionBits) - exponent_of_smallest(below_smallest));
+  return largest == 0 ? std::uint16_t{0} : binades;
+}
+
+HWY_INLINE std::int32_t shifted(std::int16_t significand, std::uint32_t exponent, std::uint32_t low) {
+  return static_cast<std::int32_t>(significand) << (exponent - low & 31);
+}
+HWY_INLINE std::int64_t shifted_wide(std::int16_t significand, std::uint32_t exponent) {
+  return static_cast<std::int64_t>(significand) << (exponent & 31);
+}
+
+// A unit is the last place of a number with exponent `low`.
+HWY_INLINE float from_units(std::int32_t units, std::uint32_t low) {
+  const std::uint32_t exponent = low + 127 - 31 - wire::kDl16FractionBits;
+  return static_cast<float>(units) * std::bit_cast<float>(exponent << 23);
+}
+HWY_INLINE float from_halves(std::int64_t upper, std::int64_t lower) {
+  return rounded_once(static_cast<double>(upper) * 0x1p-8, static_cast<double>(lower) * 0x1p-40);
+}
+
+HWY_INLINE void add_narrow(const Units& units, unsigned count, float (&sum)[kLanes16]) {
+  std::int32_t total[kLanes16]{};
+  std::uint16_t low[kLanes16];
+  for (unsigned c = 0; c < kLanes16; ++c) low[c] = exponent_of_smallest(units.below_smallest[c]);
+  for (unsigned n = 0; n < count; ++n) {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      total[c] += shifted(units.significand[n][c], units.exponent[n][c], low[c]);
+    }
+  }
+  for (unsigned c = 0; c < kLanes16; ++c) sum[c] += from_units(total[c], low[c]);
+}
+
+HWY_INLINE void add_wide(const Units& units, unsigned count, float (&sum)[kLanes16]) {
+  std::int64_t upper[kLanes16]{};
+  std::int64_t lower[kLanes16]{};
+  for (unsigned n = 0; n < count; ++n) {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      const std::int64_t value = shifted_wide(units.significand[n][c], units.exponent[n][c]);
+      const bool is_upper = units.exponent[n][c] >= kUpperHalf;
+      upper[c] += is_upper ? value : 0;
+      lower[c] += is_upper ? 0 : value;
+    }
+  }
+  for (unsigned c = 0; c < kLanes16; ++c) sum[c] += from_halves(upper[c], lower[c]);
+}
+
+HWY_INLINE float sum_of_stick(const Units& units, std::uint16_t below_smallest, std::uint16_t largest) {
+  if (spread_of(below_smallest, largest) <= kNarrow) {
+    const std::uint32_t low = exponent_of_smallest(below_smallest);
+    std::int32_t total = 0;
+    for (unsigned c = 0; c < kLanes16; ++c) total += shifted(units.significand[0][c], units.exponent[0][c], low);
+    return from_units(total, low);
+  }
+  std::int64_t upper = 0;
+  std::int64_t lower = 0;
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    const std::int64_t value = shifted_wide(units.significand[0][c], units.exponent[0][c]);
+    const bool is_upper = units.exponent[0][c] >= kUpperHalf;
+    upper += is_upper ? value : 0;
+    lower += is_upper ? 0 : value;
+  }
+  return from_halves(upper, lower);
+}
+
+}  // namespace
+
+void sums_across(const LineView& line, LineSums& sums) {
+  Units units;
+  for (unsigned first = 0; first < line.sticks; first += kSumChunk) {
+    const unsigned count = std::min(kSumChunk, line.sticks - first);
+    clear(units);
+    for (unsigned n = 0; n < count; ++n) take(units, n, line.stick[first + n], line.lanes);
+    std::uint16_t spread = 0;
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      const std::uint16_t of_lane = spread_of(units.below_smallest[c], units.largest[c]);
+      spread = spread < of_lane ? of_lane : spread;
+      sums.largest[c] = sums.largest[c] < units.largest[c] ? units.largest[c] : sums.largest[c];
+    }
+    spread <= kNarrow ? add_narrow(units, count, sums.sum) : add_wide(units, count, sums.sum);
+  }
+}
+
+// Into lane 0.
+void sums_along(const LineView& line, LineSums& sums) {
+  Units units;
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    clear(units);
+    take(units, 0, line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
+    std::uint16_t below_smallest = 0xFFFF;
+    std::uint16_t largest = 0;
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      below_smallest = units.below_smallest[c] < below_smallest ? units.below_smallest[c] : below_smallest;
+      largest = largest < units.largest[c] ? units.largest[c] : largest;
+    }
+    sums.sum[0] += sum_of_stick(units, below_smallest, largest);
+    sums.largest[0] = std::max(sums.largest[0], largest);
+  }
+}
+
+void fp32_sums_across(const LineView& line, double (&sum)[kLanes32]) {
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    float number[kLanes32];
+    std::memcpy(number, line.stick[n], sizeof number);
+    for (unsigned c = 0; c < kLanes32; ++c) sum[c] += static_cast<double>(number[c]);
+  }
+}
+
+// ---- extremes -------------------------------------------------------------------------------------------------------
+
+template <typename Kind>
+class Extremes {
+ public:
+  using Lane = typename Kind::Lane;
+  using Order = std::make_signed_t<Lane>;
+  static constexpr unsigned kLanes = wire::kStickBytes / sizeof(Lane);
+
+  explicit Extremes(bool negates) : flip_(negates ? Kind::kSign : Lane{0}) {
+    for (unsigned c = 0; c < kLanes; ++c) {
+      order_[c] = std::numeric_limits<Order>::min();
+      nan_[c] = 0;
+    }
+  }
+
+  HWY_INLINE void include(const std::byte* stick, unsigned lanes) {
+    Lane code[kLanes];
+    std::memcpy(code, stick, sizeof code);
+    for (unsigned c = lanes; c < kLanes; ++c) code[c] = code[0];
+    for (unsigned c = 0; c < kLanes; ++c) {
+      const Lane magnitude = code[c] & static_cast<Lane>(~Kind::kSign);
+      nan_[c] = static_cast<Lane>(nan_[c] | (Kind::is_nan(magnitude) ? ~Lane{0} : Lane{0}));
+      const Order order = in_order(static_cast<Lane>(code[c] ^ flip_));
+      order_[c] = order_[c] < order ? order : order_[c];
+    }
+  }
+  Lane across(unsigned c) const { return nan_[c] != 0 ? Kind::kNan : code_of(order_[c]); }
+  Lane along() const {
+    Order largest = order_[0];
+    Lane nan = 0;
+    for (unsigned c = 0; c < kLanes; ++c) {
+      largest = largest < order_[c] ? order_[c] : largest;
+      nan = static_cast<Lane>(nan | nan_[c]);
+    }
+    return nan != 0 ? Kind::kNan : code_of(largest);
+  }
+
+ private:
+  static HWY_INLINE Order in_order(Lane code) {
+    const auto order = static_cast<Order>(code);
+    return order < 0 ? static_cast<Order>(order ^ static_cast<Order>(~Kind::kSign)) : order;
+  }
+  Lane code_of(Order order) const {
+    return static_cast<Lane>(static_cast<Lane>(in_order(static_cast<Lane>(order))) ^ flip_);
+  }
+
+  Lane flip_;
+  Order order_[kLanes];
+  Lane nan_[kLanes];
+};
+
+template <typename Kind>
+HWY_INLINE void extreme(const LineView& line, bool along, std::byte* result) {
+  using Lane = typename Kind::Lane;
+  constexpr unsigned kLanes = Extremes<Kind>::kLanes;
+  Extremes<Kind> extremes(line.negates);
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    extremes.include(line.stick[n], along && n + 1 == line.sticks ? line.lanes : kLanes);
+  }
+  Lane code[kLanes];
+  const Lane all = along ? extremes.along() : Lane{0};
+  for (unsigned c = 0; c < kLanes; ++c) {
+    const Lane across = c < line.lanes ? extremes.across(c) : Lane{0};
+    code[c] = along ? all : across;
+  }
+  std::memcpy(result, code, sizeof code);
+}
+
+void extreme_dl16(const LineView& line, bool along, std::byte* result) { extreme<Dl16>(line, along, result); }
+void extreme_fp32(const LineView& line, bool along, std::byte* result) { extreme<Fp32>(line, along, result); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace svp::array
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace svp::array {
+namespace {
+
+HWY_EXPORT(sums_across);
+HWY_EXPORT(sums_along);
+HWY_EXPORT(fp32_sums_across);
+HWY_EXPORT(extreme_dl16);
+HWY_EXPORT(extreme_fp32);
+
+using wire::array::LinesRequest;
+using wire::program::Format;
+using wire::program::Opcode;
+
+constexpr unsigned kLanes16 = wire::kStickBytes / sizeof(wire::Dl16);
+constexpr unsigned kLanes32 = wire::kStickBytes / sizeof(float);
+
+bool is_mean(const LinesRequest& request) { return static_cast<Opcode>(request.opcode) == Opcode::Mean; }
+
+// The sum of what is not finite, of one lane or of all that take part.
+float infinite_sum(const LinesRequest& request, const LineView& line, unsigned lane) {
+  float sum = 0;
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    wire::Dl16 code[kLanes16];
+    std::memcpy(code, line.stick[n], sizeof code);
+    const unsigned first = request.along != 0 ? 0 : lane;
+    const unsigned last = n + 1 == line.sticks ? line.lanes : kLanes16;
+    const unsigned end = request.along != 0 ? last : lane + 1;
+    for (unsigned c = first; c < end; ++c) {
+      if (!wire::dl16_is_finite(code[c])) sum += wire::fp32_from_dl16(code[c]);
+    }
+  }
+  return sum;
+}
+
+wire::Dl16 code_of_sum(const LinesRequest& request, const LineView& line, const LineSums& sums, unsigned lane) {
+  const bool finite = sums.largest[lane] <= wire::kDl16Max;
+  float sum = finite ? sums.sum[lane] : infinite_sum(request, line, lane);
+  if (is_mean(request)) sum *= std::bit_cast<float>(request.factor);
+  return sum != sum ? wire::kDl16Nan : wire::dl16_from_fp32(sum);
+}
+
+void sum_dl16(const LinesRequest& request, const LineView& line, std::byte* result) {
+  LineSums sums{};
+  request.along != 0 ? HWY_DYNAMIC_DISPATCH(sums_along)(line, sums) : HWY_DYNAMIC_DISPATCH(sums_across)(line, sums);
+  wire::Dl16 code[kLanes16]{};
+  if (request.along != 0) {
+    std::fill_n(code, kLanes16, code_of_sum(request, line, sums, 0));
+  } else {
+    for (unsigned c = 0; c < line.lanes; ++c) code[c] = code_of_sum(request, line, sums, c);
+  }
+  std::memcpy(result, code, sizeof code);
+}
+
+std::uint32_t code_of_fp32(const LinesRequest& request, double sum) {
+  if (is_mean(request)) sum *= static_cast<double>(std::bit_cast<float>(request.factor));
+  const auto rounded = static_cast<float>(sum);
+  return rounded != rounded ? 0x7FC00000u : std::bit_cast<std::uint32_t>(rounded);
+}
+
+void sum_fp32(const LinesRequest& request, const LineView& line, std::byte* result) {
+  std::uint32_t code[kLanes32]{};
+  if (request.along != 0) {
+    double sum = 0;
+    for (unsigned n = 0; n < line.sticks; ++n) {
+      float number[kLanes32];
+      std::memcpy(number, line.stick[n], sizeof number);
+      const unsigned end = n + 1 == line.sticks ? line.lanes : kLanes32;
+      for (unsigned c = 0; c < end; ++c) sum += static_cast<double>(number[c]);
+    }
+    std::fill_n(code, kLanes32, code_of_fp32(request, sum));
+  } else {
+    double sum[kLanes32]{};
+    HWY_DYNAMIC_DISPATCH(fp32_sums_across)(line, sum);
+    for (unsigned c = 0; c < line.lanes; ++c) code[c] = code_of_fp32(request, sum[c]);
+  }
+  std::memcpy(result, code, sizeof code);
+}
+
+void execute_line(const LinesRequest& request, const LineView& line, std::byte* result) {
+  const bool dl16 = static_cast<Format>(request.format) == Format::Dl16;
+  switch (static_cast<Opcode>(request.opcode)) {
+    case Opcode::Sum:
+    case Opcode::Mean: dl16 ? sum_dl16(request, line, result) : sum_fp32(request, line, result); return;
+    default: break;
+  }
+  const auto extreme = dl16 ? HWY_DYNAMIC_DISPATCH(extreme_dl16) : HWY_DYNAMIC_DISPATCH(extreme_fp32);
+  extreme(line, request.along != 0, result);
+}
+
+}  // namespace
+
+void execute(const LinesPlan& plan) {
+  const LinesRequest& request = plan.request;
+  const bool negates = static_cast<Opcode>(request.opcode) == Opcode::Min;
+  for (std::uint32_t i = 0; i < request.lines; ++i) {
+    const LineView line{plan.stick.data() + std::size_t{i} * request.sticks, request.sticks, request.lanes, negates};
+    execute_line(request, line, plan.result[i]);
+  }
+}
+
+}  // namespace svp::array
+#endif
