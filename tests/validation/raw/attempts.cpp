@@ -273,6 +273,14 @@ void Attempts::spoil_payload(ControlBlock& block) {
   }
 }
 
+// A wait may have any budget, or none: spoilt into one for a value that its own stream never reaches, it would rightly
+// stand for ever.
+void Attempts::bound_wait(ControlBlock& block) {
+  auto& header = block.header;
+  if (header.opcode != Opcode::EventWait) return;
+  if (header.budget == 0 || header.budget > kLongestWait) header.budget = 1 + below(kLongestWait);
+}
+
 void Attempts::spoil(ControlBlock& block) {
   // The payload first: what the block is said to be may change afterwards.
   if (below(3) != 0) {
@@ -286,6 +294,7 @@ ControlBlock Attempts::control_block(const StreamHandle& stream) {
   ControlBlock block = base(stream);
   if (below(8) == 0) return block;
   for (unsigned more = 1 + below(3); more != 0; --more) spoil(block);
+  bound_wait(block);
   return block;
 }
 

@@ -35,8 +35,11 @@ class Attempts {
  public:
   Attempts(const Targets& targets, std::uint64_t seed) : targets_(targets), random_(seed) {}
 
+  // Device ticks, of a block's budget.
+  static constexpr unsigned kLongestWait = 1 << 20;
+
   // A block on `stream` (which is told what sequence to expect next) with up to three things wrong; one in eight is
-  // good.
+  // good. Each ends by itself: a wait within kLongestWait.
   wire::ControlBlock control_block(const StreamHandle& stream);
 
   // An admin request with any command and arguments. Never one that the function is entitled to and that would end the
@@ -62,6 +65,7 @@ class Attempts {
  private:
   wire::ControlBlock base(const StreamHandle& stream);
   void spoil(wire::ControlBlock& block);
+  void bound_wait(wire::ControlBlock& block);
   void stride(wire::ControlBlock& block, wire::Endpoint from, const wire::Endpoint& to);
   void spoil_loops(wire::StridedPayload& loops);
   void spoil_header(wire::ControlBlockHeader& header);
