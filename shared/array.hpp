@@ -93,7 +93,7 @@ static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) =
 // Of DL16: for each row i and each lane c of the panel's sticks, the sum over k of row i's lane k times lane c of the
 // panel's stick k, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a lane lies:
 // lane_of_sum(). Refused, with nothing done, when a number is not finite, or when more than kMaxWideSums of the sums
-// have numbers whose exponents lie too far apart (about 40 binades, those of the row and those of the lane added).
+// have numbers whose exponents lie too far apart (docs/array.md, "Products").
 constexpr unsigned lane_of_sum(unsigned half, unsigned place) { return place % 16 * 4 + place / 16 * 2 + half; }
 struct ChunkRequest {
   Kind kind;
@@ -145,10 +145,10 @@ static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
 // Sticks that one request does at most: about 50 µs of the slowest operation.
 inline constexpr std::uint64_t kMaxSticks = 1024;
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
-inline constexpr unsigned kMaxRows = 128;  // of a chunk: half a million multiplications, about 30 µs
+inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
 inline constexpr unsigned kMaxDepth = 64;
-inline constexpr unsigned kMaxLines = 256;
-inline constexpr unsigned kMaxWideSums = 64;  // each about half a microsecond
+inline constexpr unsigned kMaxWideSums = 16;
+inline constexpr unsigned kMaxLines = 64;
 
 // A launch's address space begins here: a hint below is one of the firmware.
 inline constexpr std::uint64_t kLowestKernelAddress = region_window(0);

@@ -27,4 +27,16 @@ inline void touch(const wire::array::Request& request) {
   }
 }
 
+// Of a request that ends as a whole. False: the array refuses it, or there is none.
+inline bool is_done_by_array(wire::array::Request& request) {
+  constexpr unsigned kTries = 32;  // at bytes that are not mapped yet
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    const wire::array::Outcome outcome = ask_array(request);
+    if (outcome == wire::array::Outcome::Done) return true;
+    if (outcome != wire::array::Outcome::Missing) return false;
+    touch(request);
+  }
+  return false;
+}
+
 }  // namespace kernel

@@ -3,8 +3,8 @@
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
 // number of answers that were wrong, 11 load and 12 store by the compute array, 13 and 14 by its products of a
-// chunk, then, when it has not done that, by itself. The address is "operand 0 plus offset"; its operand need not
-// exist.
+// chunk, 15 and 16 by its reductions of lines, then, when it has not done that, by itself. The address is "operand 0
+// plus offset"; its operand need not exist.
 #include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "shared/device_program.hpp"
@@ -27,6 +27,8 @@ enum What : std::uint64_t {
   kArrayStore,
   kArrayChunkLoad,
   kArrayChunkStore,
+  kArrayLinesLoad,
+  kArrayLinesStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -82,17 +84,35 @@ void request_product(wire::array::Request& rows, std::uint64_t stick, std::uint6
   request.half_step = 0;
 }
 
+// The stick that holds the address is a line, or the result.
+void request_sum(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::LinesRequest&>(rows);
+  auto* const list = reinterpret_cast<std::uint64_t*>(own + wire::kStickBytes);
+  list[0] = stores ? own : stick;
+  list[1] = stores ? stick : own;
+  request.kind = wire::array::Kind::Lines;
+  request.opcode = static_cast<std::uint32_t>(wire::program::Opcode::Sum);
+  request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
+  request.along = 0;
+  request.lines = request.sticks = request.lanes = 1;
+  request.line_list = reinterpret_cast<std::uint64_t>(list);
+  request.output_list = reinterpret_cast<std::uint64_t>(list + 1);
+  request.step = 0;
+}
+
 // The exit status when the array has reached the address: 1; when it does not say which byte is missing: 2.
 std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, What what) {
   constexpr std::uint64_t kOwnAt = 4096;
   auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
   const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
   const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
-  const bool stores = what == kArrayStore || what == kArrayChunkStore;
+  const bool stores = what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore;
   if (what == kArrayLoad || what == kArrayStore) {
     request_copy(request, stick, own, stores);
-  } else {
+  } else if (what == kArrayChunkLoad || what == kArrayChunkStore) {
     request_product(request, stick, own, stores);
+  } else {
+    request_sum(request, stick, own, stores);
   }
   const wire::array::Outcome outcome = kernel::ask_array(request);
   if (outcome == wire::array::Outcome::Done) return 1;
@@ -134,7 +154,9 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kArrayLoad:
     case kArrayStore:
     case kArrayChunkLoad:
-    case kArrayChunkStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
+    case kArrayChunkStore:
+    case kArrayLinesLoad:
+    case kArrayLinesStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
     default: return 1;
   }
 }

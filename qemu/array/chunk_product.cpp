@@ -52,6 +52,12 @@ struct alignas(64) ChunkNumbers {
 };
 using Operand = double[kChunkLanes];
 
+// Magnitudes of the smaller numbers of a row that was split; zeros take no part.
+struct LowSpread {
+  double smallest;
+  double largest;
+};
+
 }  // namespace svp::array
 #endif
 
@@ -148,8 +154,32 @@ void multiply(unsigned rows, unsigned depth, const Operand* left, const PanelPar
   }
 }
 
+// What lies below `cut` goes from the row into `low`. `spread` becomes that of what went.
+void split_row(double cut, double* row, double* low, LowSpread& spread) {
+  double smallest = cut;
+  double largest = 0;
+  for (unsigned k = 0; k < kChunkLanes; ++k) {
+    const double magnitude = row[k] < 0 ? -row[k] : row[k];
+    const bool goes = magnitude < cut;
+    low[k] = goes ? row[k] : 0;
+    row[k] = goes ? 0 : row[k];
+    const double of_smallest = goes && magnitude != 0 ? magnitude : cut;
+    const double of_largest = goes ? magnitude : 0;
+    smallest = smallest < of_smallest ? smallest : of_smallest;
+    largest = largest > of_largest ? largest : of_largest;
+  }
+  spread = {smallest, largest};
+}
+
+void round_row(const double* sum, float* chunk) {
+  for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = static_cast<float>(sum[c]);
+}
+void round_split_row(const double* sum, const double* low, float* chunk) {
+  for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = rounded_once(sum[c], low[c]);
+}
+
 // Adds the chunk's sums of a row to those that the launch has.
-void add_row(const ChunkPlan& plan, unsigned row, const float (&chunk)[kChunkLanes]) {
+void add_row(const ChunkPlan& plan, unsigned row, const float* chunk) {
   for (unsigned half = 0; half < 2; ++half) {
     float sum[kHalf];
     std::memcpy(sum, plan.sums[row][half], sizeof sum);
@@ -174,6 +204,9 @@ namespace {
 
 HWY_EXPORT(load);
 HWY_EXPORT(multiply);
+HWY_EXPORT(split_row);
+HWY_EXPORT(round_row);
+HWY_EXPORT(round_split_row);
 HWY_EXPORT(add_row);
 
 constexpr unsigned kExactBinades = 53 - 20 - 6;  // a double's bits, without those of a product and of 64 of them
@@ -220,12 +253,11 @@ class Bands {
   }
 
   // Of the rows one after the other.
-  void round(unsigned row, float (&chunk)[kChunkLanes]) {
+  void round(unsigned row, float* chunk) {
     if (low_of_[row] == kNone) {
-      for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = static_cast<float>(numbers_.sum[row][c]);
+      HWY_DYNAMIC_DISPATCH(round_row)(numbers_.sum[row], chunk);
     } else {
-      const double* const low = numbers_.low_sum[low_of_[row]];
-      for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = rounded_once(numbers_.sum[row][c], low[c]);
+      HWY_DYNAMIC_DISPATCH(round_split_row)(numbers_.sum[row], numbers_.low_sum[low_of_[row]], chunk);
     }
     for (; next_ < count_ && wide_[next_].row == row; ++next_) {
       chunk[wide_[next_].place] = exact_sum(plan_, row, lane_of(wide_[next_].place));
@@ -241,26 +273,17 @@ class Bands {
   static_assert(wire::array::kMaxRows < kNone);
 
   static unsigned exponent(double number) {
-    return static_cast<unsigned>(std::bit_cast<std::uint64_t>(number) >> 52 & 0x7FF) - kDoubleExponentOfZero;
+    return static_cast<unsigned>(std::bit_cast<std::uint64_t>(number) >> 52) - kDoubleExponentOfZero;
   }
 
-  // What lies too far below the row's largest number goes.
+  // Numbers whose exponents lie more than `kept` binades below the row's largest have a sum of their own.
   void split(unsigned row) {
     const unsigned kept = kExactBinades - widest_;
-    const unsigned cut = (numbers_.of_row[row].largest >> wire::kDl16FractionBits) - kept;
-    double* const low = numbers_.low[low_rows_];
-    unsigned smallest = cut;
-    unsigned largest = 0;
-    for (unsigned k = 0; k < kChunkLanes; ++k) {
-      double& number = numbers_.row[row][k];
-      const bool goes = number != 0 && exponent(number) < cut;
-      low[k] = goes ? number : 0;
-      if (!goes) continue;
-      smallest = std::min(smallest, exponent(number));
-      largest = std::max(largest, exponent(number));
-      number = 0;
-    }
-    widths_[row] = std::max(kept, largest - smallest);
+    const std::uint64_t cut = (numbers_.of_row[row].largest >> wire::kDl16FractionBits) - kept + kDoubleExponentOfZero;
+    LowSpread spread;
+    HWY_DYNAMIC_DISPATCH(split_row)
+    (std::bit_cast<double>(cut << 52), numbers_.row[row], numbers_.low[low_rows_], spread);
+    widths_[row] = std::max(kept, exponent(spread.largest) - exponent(spread.smallest));
     low_of_[row] = static_cast<std::uint8_t>(low_rows_++);
   }
 

@@ -186,6 +186,27 @@ void sums_along(const LineView& line, LineSums& sums) {
   }
 }
 
+// The sums of lanes that hold an infinity or a NaN become those of these alone.
+void sum_infinities(const LineView& line, bool along, LineSums& sums) {
+  float infinite[kLanes16]{};
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    std::uint16_t code[kLanes16];
+    std::memcpy(code, line.stick[n], sizeof code);
+    const unsigned lanes = !along || n + 1 == line.sticks ? line.lanes : kLanes16;
+    for (unsigned c = lanes; c < kLanes16; ++c) code[c] = 0;
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      const bool counts = (code[c] & wire::kDl16MagnitudeBits) > wire::kDl16Max;
+      infinite[c] += counts ? Dl16::number(code[c]) : 0;
+    }
+  }
+  for (unsigned c = 1; along && c < kLanes16; ++c) infinite[0] += infinite[c];
+  for (unsigned c = 0; c < kLanes16; ++c) sums.sum[c] = sums.largest[c] > wire::kDl16Max ? infinite[c] : sums.sum[c];
+}
+
+void codes_of_sums(const LineSums& sums, bool mean, float factor, std::uint16_t (&code)[kLanes16]) {
+  for (unsigned c = 0; c < kLanes16; ++c) code[c] = Dl16::code(mean ? sums.sum[c] * factor : sums.sum[c]);
+}
+
 void fp32_sums_across(const LineView& line, double (&sum)[kLanes32]) {
   for (unsigned n = 0; n < line.sticks; ++n) {
     float number[kLanes32];
@@ -276,6 +297,8 @@ namespace {
 
 HWY_EXPORT(sums_across);
 HWY_EXPORT(sums_along);
+HWY_EXPORT(sum_infinities);
+HWY_EXPORT(codes_of_sums);
 HWY_EXPORT(fp32_sums_across);
 HWY_EXPORT(extreme_dl16);
 HWY_EXPORT(extreme_fp32);
@@ -289,37 +312,19 @@ constexpr unsigned kLanes32 = wire::kStickBytes / sizeof(float);
 
 bool is_mean(const LinesRequest& request) { return static_cast<Opcode>(request.opcode) == Opcode::Mean; }
 
-// The sum of what is not finite, of one lane or of all that take part.
-float infinite_sum(const LinesRequest& request, const LineView& line, unsigned lane) {
-  float sum = 0;
-  for (unsigned n = 0; n < line.sticks; ++n) {
-    wire::Dl16 code[kLanes16];
-    std::memcpy(code, line.stick[n], sizeof code);
-    const unsigned first = request.along != 0 ? 0 : lane;
-    const unsigned last = n + 1 == line.sticks ? line.lanes : kLanes16;
-    const unsigned end = request.along != 0 ? last : lane + 1;
-    for (unsigned c = first; c < end; ++c) {
-      if (!wire::dl16_is_finite(code[c])) sum += wire::fp32_from_dl16(code[c]);
-    }
-  }
-  return sum;
-}
-
-wire::Dl16 code_of_sum(const LinesRequest& request, const LineView& line, const LineSums& sums, unsigned lane) {
-  const bool finite = sums.largest[lane] <= wire::kDl16Max;
-  float sum = finite ? sums.sum[lane] : infinite_sum(request, line, lane);
-  if (is_mean(request)) sum *= std::bit_cast<float>(request.factor);
-  return sum != sum ? wire::kDl16Nan : wire::dl16_from_fp32(sum);
-}
-
 void sum_dl16(const LinesRequest& request, const LineView& line, std::byte* result) {
+  const bool along = request.along != 0;
   LineSums sums{};
-  request.along != 0 ? HWY_DYNAMIC_DISPATCH(sums_along)(line, sums) : HWY_DYNAMIC_DISPATCH(sums_across)(line, sums);
-  wire::Dl16 code[kLanes16]{};
-  if (request.along != 0) {
-    std::fill_n(code, kLanes16, code_of_sum(request, line, sums, 0));
+  along ? HWY_DYNAMIC_DISPATCH(sums_along)(line, sums) : HWY_DYNAMIC_DISPATCH(sums_across)(line, sums);
+  if (*std::max_element(sums.largest, sums.largest + kLanes16) > wire::kDl16Max) {
+    HWY_DYNAMIC_DISPATCH(sum_infinities)(line, along, sums);
+  }
+  wire::Dl16 code[kLanes16];
+  HWY_DYNAMIC_DISPATCH(codes_of_sums)(sums, is_mean(request), std::bit_cast<float>(request.factor), code);
+  if (along) {
+    std::fill_n(code + 1, kLanes16 - 1, code[0]);
   } else {
-    for (unsigned c = 0; c < line.lanes; ++c) code[c] = code_of_sum(request, line, sums, c);
+    std::fill(code + line.lanes, code + kLanes16, wire::Dl16{0});
   }
   std::memcpy(result, code, sizeof code);
 }

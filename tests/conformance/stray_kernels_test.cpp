@@ -29,16 +29,22 @@ enum What : std::uint64_t {
   kArrayLoad,
   kArrayStore,
   kArrayChunkLoad,
-  kArrayChunkStore
+  kArrayChunkStore,
+  kArrayLinesLoad,
+  kArrayLinesStore
 };
 
-bool loads(What what) { return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad; }
+bool loads(What what) {
+  return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad || what == kArrayLinesLoad;
+}
 // Whether this run's card is to have one: it is an error then when the build's was not found.
 bool has_array() {
   const char* const named = std::getenv("SPYRE_ARRAY");
   return named != nullptr && std::string_view(named) != "off";
 }
-bool stores(What what) { return what == kStore || what == kArrayStore || what == kArrayChunkStore; }
+bool stores(What what) {
+  return what == kStore || what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore;
+}
 
 class StrayKernels : public testing::Test {
  protected:
@@ -128,7 +134,12 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
   const std::uint32_t unused = ordinal_ == 3 ? 4 : 3;
   const std::uint64_t program = wire::region_window(wire::kProgramRegion);
   const std::uint64_t context = wire::kContextWindow;
+  constexpr What kWhats[] = {kLoad,           kStore,           kJump,           kArrayLoad,      kArrayStore,
+                             kArrayChunkLoad, kArrayChunkStore, kArrayLinesLoad, kArrayLinesStore};
+  // Each job's image takes an area of its own: the last one is without an image while the first place is looked at.
+  static_assert(1 + std::size(kWhats) < wire::kExecutionAreas);
   const Place places[] = {
+      {"execution area without an image", context + (wire::kExecutionAreas - 1) * wire::kExecutionAreaStride},
       {"null", 0},
       {"next to null", 8},
       {"end of the null guard", window - 8},
@@ -145,7 +156,7 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       {"Program region", program, wire::kProgramRegion},
       {"Program region, further up", program + 64 * wire::kKiB, wire::kProgramRegion},
       {"between the windows and the contexts", context - 8},
-      {"execution area without an image", context + 14 * wire::kExecutionAreaStride},
+      {"behind the text of an execution area", context + wire::kPoolOffset - 8},
       {"behind the correction", context + wire::kCorrectionOffset + wire::kMaxCorrectionBytes},
       {"under the stack", context + wire::kStackOffset - 8},
       {"behind the stack", context + wire::kStackOffset + wire::kKernelStackBytes},
@@ -156,7 +167,7 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       {"upper half", ~std::uint64_t{0} - 7},
   };
   for (const Place& place : places) {
-    for (const What what : {kLoad, kStore, kJump, kArrayLoad, kArrayStore, kArrayChunkLoad, kArrayChunkStore}) {
+    for (const What what : kWhats) {
       SCOPED_TRACE(std::string(place.name) + ", what " + std::to_string(what));
       const auto failure = failure_of(stray(what, place.address));
       ASSERT_TRUE(failure) << "no fault";
@@ -215,7 +226,7 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
     }
-    for (const What what : {kArrayStore, kArrayChunkStore}) {
+    for (const What what : {kArrayStore, kArrayChunkStore, kArrayLinesStore}) {
       const auto by_array = failure_of(stray(what, address));
       EXPECT_EQ(by_array.has_value(), !place.store || has_array());
       if (by_array) {

@@ -51,14 +51,17 @@ Refusal reduction(const Work& work) {
   if (format != work.operation.operand[0].format) return work.refuse(Where::Format);
   const bool dl16 = format == program::Format::Dl16;
   if (!dl16 && format != program::Format::Fp32) return work.refuse(Where::Unsupported);
-  const Opcode opcode = work.operation.opcode;
-  const bool known = opcode == Opcode::Sum || opcode == Opcode::Mean || opcode == Opcode::Max || opcode == Opcode::Min;
-  if (known) lines.skip(give_to_array(work, lines));
-  switch (opcode) {
+  switch (work.operation.opcode) {
     case Opcode::Sum:
-    case Opcode::Mean: dl16 ? sum_dl16(work, lines) : sum_fp32(work, lines); return {};
+    case Opcode::Mean:
+      lines.skip(give_to_array(work, lines));
+      dl16 ? sum_dl16(work, lines) : sum_fp32(work, lines);
+      return {};
     case Opcode::Max:
-    case Opcode::Min: dl16 ? extreme_dl16(work, lines) : extreme_fp32(work, lines); return {};
+    case Opcode::Min:
+      lines.skip(give_to_array(work, lines));
+      dl16 ? extreme_dl16(work, lines) : extreme_fp32(work, lines);
+      return {};
     case Opcode::Prod: product(work, lines); return {};
     case Opcode::Exx2: dl16 ? moments_dl16(work, lines) : moments_fp32(work, lines); return {};
     default: return work.refuse(Where::Unsupported);

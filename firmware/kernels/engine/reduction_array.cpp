@@ -7,9 +7,6 @@ namespace kernel::engine {
 namespace {
 
 using wire::array::LinesRequest;
-using wire::array::Outcome;
-
-constexpr unsigned kTries = 32;  // at bytes that are not mapped yet, for one request
 
 struct Memory {
   std::uint64_t line[wire::array::kMaxLines];
@@ -65,13 +62,7 @@ class ByArray {
     request_.line_list = reinterpret_cast<std::uint64_t>(m_.line);
     request_.output_list = reinterpret_cast<std::uint64_t>(m_.output);
     request_.step = lines_.distance();
-    for (unsigned tries = 0; tries < kTries; ++tries) {
-      const Outcome outcome = ask_array(*work_.array);
-      if (outcome == Outcome::Done) return true;
-      if (outcome != Outcome::Missing) return false;
-      touch(*work_.array);
-    }
-    return false;
+    return is_done_by_array(*work_.array);
   }
 
   const Work& work_;

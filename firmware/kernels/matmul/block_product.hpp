@@ -169,7 +169,6 @@ class Block {
   }
 
   bool multiply_by_array(unsigned first_row, unsigned stick, unsigned depth) {
-    constexpr unsigned kTries = 32;
     auto& request = *reinterpret_cast<wire::array::ChunkRequest*>(p_.array);
     request.kind = wire::array::Kind::Chunk;
     request.rows = at_most(rows_.count - first_row, wire::array::kMaxRows);
@@ -179,13 +178,7 @@ class Block {
     request.panel_list = reinterpret_cast<std::uint64_t>(s_.panel_list);
     request.sums = reinterpret_cast<std::uint64_t>(s_.sums[stick][0][first_row]);
     request.half_step = sizeof s_.sums[stick][0];
-    for (unsigned tries = 0; tries < kTries; ++tries) {
-      const wire::array::Outcome outcome = ask_array(*p_.array);
-      if (outcome == wire::array::Outcome::Done) return true;
-      if (outcome != wire::array::Outcome::Missing) return false;
-      touch(*p_.array);
-    }
-    return false;
+    return is_done_by_array(*p_.array);
   }
 
   void load_rows(unsigned first_row, std::uint64_t first_k) {

@@ -4,6 +4,10 @@
 // that the block is, and a block that costs more has no such batch.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
 #include "host_driver/ops/operations.hpp"
 #include "tests/bench/counts/counting_card.hpp"
 #include "tests/support/blocks.hpp"
@@ -71,6 +75,45 @@ TEST(InstructionCounts, OfAProgramThatWasLaunchedBeforeStayBelowTheirBounds) {
   EXPECT_GT(cost.instructions, 3'000) << "nothing was counted";
   EXPECT_LT(cost.instructions, kBounds.instructions);
   EXPECT_LT(cost.lookups, kBounds.lookups);
+}
+
+// What the engine gives to the compute array costs it less than the bound; a card without array, which executes it
+// itself, more than twice as much.
+TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
+  const char* const named = std::getenv("SPYRE_ARRAY");
+  const bool has_array = named != nullptr && std::string_view(named) != "off";
+  CountingCard card;
+  svp::Operations operations(card.context());
+  const auto tensor = [&](std::vector<std::int64_t> shape) {
+    return card.context().empty(svp::DataType::Float16, std::move(shape));
+  };
+  const svp::SpyreTensor x = tensor({64, 1024}), wide = tensor({64, 4096});
+  const svp::SpyreTensor left = tensor({64, 256}), right = tensor({256, 64});
+  struct Given {
+    const char* name;
+    svp::ops::Op op;
+    std::vector<svp::SpyreTensor> inputs;
+    std::vector<std::int64_t> integers;
+    double most;  // instructions with the array
+  };
+  const std::vector<std::int64_t> rows{1, 0}, columns{0, 0};  // the dimension; it goes
+  const Given given[] = {{"add", svp::ops::Op::Add, {x, x}, {}, 11'000},
+                         {"matmul", svp::ops::Op::MatMul, {left, right}, {}, 46'000},
+                         {"sum along the stick", svp::ops::Op::Sum, {x}, rows, 13'000},
+                         {"sum across sticks", svp::ops::Op::Sum, {x}, columns, 13'000},
+                         {"max along the stick", svp::ops::Op::Max, {wide}, rows, 24'000}};
+  for (const Given& each : given) {
+    SCOPED_TRACE(each.name);
+    const svp::SpyreTensor out = operations.run(each.op, each.inputs, {}, each.integers).front();
+    const svp::OperationOptions options{.stream = {}, .out = out};
+    const auto launch = [&] { operations.run(each.op, each.inputs, {}, each.integers, options); };
+    const double instructions = card.launched(launch, 2).whole.instructions;
+    if (has_array) {
+      EXPECT_LT(instructions, each.most);
+    } else {
+      EXPECT_GT(instructions, 2 * each.most);
+    }
+  }
 }
 
 }  // namespace

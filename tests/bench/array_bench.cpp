@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The longest requests of the compute array (docs/array.md), which the host executes while a hart waits: what a request
+// is bounded by. Products and sums are slower on numbers whose exponents lie far apart, and on infinities.
+//
+//   array_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "qemu/array/chunk.hpp"
+#include "qemu/array/lines.hpp"
+#include "shared/device_program.hpp"
+#include "shared/dl16.hpp"
+
+namespace {
+
+using svp::array::ChunkPlan;
+using svp::array::LinesPlan;
+using wire::program::Format;
+using wire::program::Opcode;
+
+constexpr unsigned kLanes = wire::kStickBytes / sizeof(wire::Dl16);
+
+// Exponents in the middle, `binades` of them; 0: infinities.
+std::vector<wire::Dl16> numbers(std::size_t sticks, unsigned binades) {
+  std::mt19937 random(1);
+  std::vector<wire::Dl16> codes(sticks * kLanes);
+  for (wire::Dl16& code : codes) {
+    const auto word = static_cast<std::uint32_t>(random());
+    const unsigned exponent = binades == 0 ? 0 : 31 - binades / 2 + (word >> 16) % binades;
+    code =
+        static_cast<wire::Dl16>(binades == 0 ? wire::kDl16Infinity | (word & 0x8000) : (word & 0x81FF) | exponent << 9);
+  }
+  return codes;
+}
+
+// The numbers of the rows spread over range(0) binades; beyond 17 each row is split.
+void product(benchmark::State& state) {
+  constexpr unsigned kRows = wire::array::kMaxRows;
+  const auto rows = numbers(kRows, static_cast<unsigned>(state.range(0)));
+  const auto panel = numbers(wire::array::kMaxDepth, 10);
+  std::vector<float> sums(std::size_t{kRows} * kLanes);
+  const auto plan = std::make_unique<ChunkPlan>();
+  plan->request = {};
+  plan->request.rows = kRows;
+  plan->request.depth = wire::array::kMaxDepth;
+  plan->request.lanes = kLanes;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    plan->row[i] = reinterpret_cast<const std::byte*>(&rows[i * kLanes]);
+    for (std::size_t half = 0; half < 2; ++half) {
+      plan->sums[i][half] = reinterpret_cast<std::byte*>(&sums[(half * kRows + i) * kLanes / 2]);
+    }
+  }
+  for (std::size_t k = 0; k < wire::array::kMaxDepth; ++k) {
+    plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * kLanes]);
+  }
+  for ([[maybe_unused]] auto _ : state) {
+    if (!execute(*plan)) return state.SkipWithError("refused");
+  }
+}
+BENCHMARK(product)->Arg(8)->Arg(34)->Unit(benchmark::kMicrosecond);
+
+// Of range(0) lines whose numbers spread over range(1) binades.
+void reduction(benchmark::State& state, Opcode opcode, Format format, bool along) {
+  const auto lines = static_cast<std::uint32_t>(state.range(0));
+  const auto input = numbers(wire::array::kMaxSticks, static_cast<unsigned>(state.range(1)));
+  std::vector<std::byte> output(std::size_t{lines} * wire::kStickBytes);
+  const auto plan = std::make_unique<LinesPlan>();
+  plan->request = {};
+  plan->request.opcode = static_cast<std::uint32_t>(opcode);
+  plan->request.format = static_cast<std::uint32_t>(format);
+  plan->request.along = along ? 1 : 0;
+  plan->request.lines = lines;
+  plan->request.sticks = static_cast<std::uint32_t>(wire::array::kMaxSticks) / lines;
+  plan->request.lanes = format == Format::Dl16 ? kLanes : kLanes / 2;
+  for (std::size_t n = 0; n < wire::array::kMaxSticks; ++n) {
+    plan->stick[n] = reinterpret_cast<const std::byte*>(&input[n * kLanes]);
+  }
+  for (std::size_t i = 0; i < lines; ++i) plan->result[i] = &output[i * wire::kStickBytes];
+  for ([[maybe_unused]] auto _ : state) execute(*plan);
+}
+void all_sizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgsProduct({{1, wire::array::kMaxLines}, {8, 60, 0}})->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK_CAPTURE(reduction, sum_across_dl16, Opcode::Sum, Format::Dl16, false)->Apply(all_sizes);
+BENCHMARK_CAPTURE(reduction, sum_along_dl16, Opcode::Sum, Format::Dl16, true)->Apply(all_sizes);
+BENCHMARK_CAPTURE(reduction, sum_along_fp32, Opcode::Sum, Format::Fp32, true)->Apply(all_sizes);
+BENCHMARK_CAPTURE(reduction, max_across_dl16, Opcode::Max, Format::Dl16, false)->Apply(all_sizes);
+
+}  // namespace
+
+BENCHMARK_MAIN();
