@@ -11,7 +11,7 @@
 
 namespace wire::array {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 // `slti x0, x0, imm` with these immediates.
 inline constexpr std::uint32_t kHelloHint = 0x5A102013;
@@ -60,7 +60,7 @@ enum class Outcome : std::uint32_t {
   Refused = 3,  // nothing was done: the array has not what was asked for; `operand` says which field
 };
 
-inline constexpr unsigned kMaxInputs = 3;
+inline constexpr unsigned kMaxInputs = 5;
 inline constexpr unsigned kOutput = kMaxInputs;  // number of the output in `rows` and in `operand`
 inline constexpr unsigned kTable = kOutput + 1;  // number of the table in `operand`
 inline constexpr std::uint32_t kNoOperand = ~std::uint32_t{0};
@@ -77,7 +77,7 @@ struct Request {
   std::uint32_t inputs;   // 1 to kMaxInputs
   std::uint32_t singles;  // bit i: in the sticks of input i only lane 0 counts, for all lanes
   std::uint32_t reserved;
-  std::uint32_t constant[2];  // Clip: the codes of its bounds
+  std::uint32_t constant[2];  // Clip: the codes of its bounds; LayerNormScale: the bits of an fp32
   std::uint64_t count;        // sticks
   Row row[kMaxInputs + 1];
   std::uint64_t table;  // functions of DL16: the address of 65536 results
@@ -86,9 +86,9 @@ struct Request {
   std::uint32_t operand;
   std::uint64_t done;
   std::uint64_t address;
-  std::uint8_t reserved1[120];
+  std::uint8_t reserved1[88];
 };
-static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 112);
+static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 144);
 
 // Of DL16: for each row i and each lane c of the panel's sticks, the sum over k of row i's lane k times lane c of the
 // panel's stick k, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a lane lies:
@@ -104,19 +104,20 @@ struct ChunkRequest {
   std::uint64_t panel_list;  // likewise of the panel's
   std::uint64_t sums;        // of lane 0 of row 0; a row's half has 32 of them, a stick, one row behind the other
   std::uint64_t half_step;   // bytes from the first half to the second
-  std::uint8_t reserved[64];
+  std::uint8_t reserved[96];
   // Answer, as in Request.
   Outcome outcome;
   std::uint32_t operand;
   std::uint64_t done;
   std::uint64_t address;
-  std::uint8_t reserved1[120];
+  std::uint8_t reserved1[88];
 };
 static_assert(sizeof(ChunkRequest) == sizeof(Request) && offsetof(ChunkRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(ChunkRequest, address) == offsetof(Request, address));
 
 // Sum, Mean, Max or Min of the sticks of each line into one stick: across sticks, lane by lane, or along them, of all
-// their lanes; the result then fills its stick. The sticks of a line lie at equal distances.
+// their lanes; the result then fills its stick. Exx2, only along: its two numbers in fp64, and zeros. The sticks of a
+// line lie at equal distances.
 struct LinesRequest {
   Kind kind;
   std::uint32_t opcode;       // wire::program::Opcode
@@ -125,17 +126,17 @@ struct LinesRequest {
   std::uint32_t lines;        // 1 to kMaxLines; lines times sticks: up to kMaxSticks
   std::uint32_t sticks;       // of each line
   std::uint32_t lanes;        // along: of the last stick, that take part; across: of the result, the others are 0
-  std::uint32_t factor;       // of Mean: the bits of an fp32
+  std::uint32_t factor;       // of Mean and Exx2: the bits of an fp32
   std::uint64_t line_list;    // the addresses of the lines' first sticks: words, one behind the other
   std::uint64_t output_list;  // likewise of the sticks of the results
   std::uint64_t step;         // bytes from one stick of a line to the next, a multiple of kStickBytes
-  std::uint8_t reserved[56];
+  std::uint8_t reserved[88];
   // Answer, as in Request; `done` counts lines.
   Outcome outcome;
   std::uint32_t operand;
   std::uint64_t done;
   std::uint64_t address;
-  std::uint8_t reserved1[120];
+  std::uint8_t reserved1[88];
 };
 static_assert(sizeof(LinesRequest) == sizeof(Request) && offsetof(LinesRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
@@ -144,6 +145,7 @@ static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
 
 // Sticks that one request does at most: about 50 µs of the slowest operation.
 inline constexpr std::uint64_t kMaxSticks = 1024;
+inline constexpr std::uint64_t kMaxNormSticks = 512;  // of LayerNormNorm
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
 inline constexpr unsigned kMaxDepth = 64;

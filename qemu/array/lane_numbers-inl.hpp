@@ -19,6 +19,9 @@ namespace svp::array {
 namespace HWY_NAMESPACE {
 namespace {
 
+constexpr std::uint64_t kFp64Sign = std::uint64_t{1} << 63;
+constexpr std::uint64_t kFp64Infinity = std::uint64_t{0x7FF} << 52;
+
 // DL16 codes, of which fp32 holds every number.
 struct Dl16 {
   using Lane = std::uint16_t;
@@ -44,6 +47,15 @@ struct Dl16 {
     result |= static_cast<std::int32_t>(bits >> 16 & kSign);
     return static_cast<Lane>(magnitude > 0x7F800000u ? wire::kDl16Nan : result);
   }
+  static HWY_INLINE Lane code_of_fp64(double value) {
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = bits & ~kFp64Sign;
+    const auto rounded = static_cast<std::int64_t>((magnitude + (std::uint64_t{1} << 42)) >> 43) - (992 << 9);
+    std::int64_t result = rounded < 0 ? 0 : rounded;
+    result = result > wire::kDl16Max ? wire::kDl16Infinity : result;
+    result |= static_cast<std::int64_t>(bits >> 48 & kSign);
+    return static_cast<Lane>(magnitude > kFp64Infinity ? wire::kDl16Nan : result);
+  }
 };
 
 struct Fp32 {
@@ -58,6 +70,7 @@ struct Fp32 {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     return (bits & 0x7FFFFFFFu) > 0x7F800000u ? kNan : bits;
   }
+  static HWY_INLINE Lane code_of_fp64(double value) { return code(static_cast<float>(value)); }
 };
 
 HWY_INLINE bool is_nan(float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu) > 0x7F800000u; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of lines. The sum of 64 DL16 numbers is one of 32-bit integers while their exponents spread over no more
-// than 15 binades; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each.
+// than 15 binades; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each, and
+// squares those of each quarter.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -37,6 +38,24 @@ struct LineSums {
   float sum[wire::kStickBytes / 2];
   std::uint16_t largest[wire::kStickBytes / 2];  // magnitudes
 };
+
+// Exx2 before its factor.
+struct LineMoments {
+  double sum;
+  double squares;
+  bool finite;
+};
+
+// The integer of which word g counts 2^(32 g), rounded once. Words are below 2^57.
+inline double rounded_to_fp64(const std::uint64_t (&word)[4]) {
+  using Wide = unsigned __int128;
+  const Wide low = word[0] + (Wide{word[1]} << 32);
+  const Wide high = word[2] + (Wide{word[3]} << 32) + (low >> 64);
+  const auto rest = static_cast<std::uint64_t>(low);
+  if (high >> 60 == 0) return static_cast<double>(high << 64 | rest);
+  // Bits below the last two of a double's only tell whether anything is there.
+  return static_cast<double>(high | (rest != 0 ? 1 : 0)) * 0x1p64;
+}
 
 }  // namespace svp::array
 #endif
@@ -103,9 +122,15 @@ HWY_INLINE float from_units(std::int32_t units, std::uint32_t low) {
   const std::uint32_t exponent = low + 127 - 31 - wire::kDl16FractionBits;
   return static_cast<float>(units) * std::bit_cast<float>(exponent << 23);
 }
-HWY_INLINE float from_halves(std::int64_t upper, std::int64_t lower) {
-  return rounded_once(static_cast<double>(upper) * 0x1p-8, static_cast<double>(lower) * 0x1p-40);
+// Sums of the numbers with the larger and with the smaller exponents, before they are added.
+struct Halves {
+  double upper;
+  double lower;
+};
+HWY_INLINE Halves halves_of(std::int64_t upper, std::int64_t lower) {
+  return {static_cast<double>(upper) * 0x1p-8, static_cast<double>(lower) * 0x1p-40};
 }
+HWY_INLINE float rounded_once(const Halves& halves) { return svp::array::rounded_once(halves.upper, halves.lower); }
 
 HWY_INLINE void add_narrow(const Units& units, unsigned count, float (&sum)[kLanes16]) {
   std::int32_t total[kLanes16]{};
@@ -130,16 +155,33 @@ HWY_INLINE void add_wide(const Units& units, unsigned count, float (&sum)[kLanes
       lower[c] += is_upper ? 0 : value;
     }
   }
-  for (unsigned c = 0; c < kLanes16; ++c) sum[c] += from_halves(upper[c], lower[c]);
+  for (unsigned c = 0; c < kLanes16; ++c) sum[c] += rounded_once(halves_of(upper[c], lower[c]));
 }
 
-HWY_INLINE float sum_of_stick(const Units& units, std::uint16_t below_smallest, std::uint16_t largest) {
-  if (spread_of(below_smallest, largest) <= kNarrow) {
-    const std::uint32_t low = exponent_of_smallest(below_smallest);
-    std::int32_t total = 0;
-    for (unsigned c = 0; c < kLanes16; ++c) total += shifted(units.significand[0][c], units.exponent[0][c], low);
-    return from_units(total, low);
+// ---- along: stick 0 of the units ------------------------------------------------------------------------------------
+
+// Of all lanes of one stick.
+struct Range {
+  std::uint16_t below_smallest = 0xFFFF;
+  std::uint16_t largest = 0;
+
+  HWY_INLINE explicit Range(const Units& units) {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      below_smallest = units.below_smallest[c] < below_smallest ? units.below_smallest[c] : below_smallest;
+      largest = largest < units.largest[c] ? units.largest[c] : largest;
+    }
   }
+  bool is_narrow() const { return spread_of(below_smallest, largest) <= kNarrow; }
+  std::uint32_t low() const { return exponent_of_smallest(below_smallest); }
+};
+
+HWY_INLINE std::int32_t sum_in_units(const Units& units, std::uint32_t low) {
+  std::int32_t total = 0;
+  for (unsigned c = 0; c < kLanes16; ++c) total += shifted(units.significand[0][c], units.exponent[0][c], low);
+  return total;
+}
+
+HWY_INLINE Halves sum_in_halves(const Units& units) {
   std::int64_t upper = 0;
   std::int64_t lower = 0;
   for (unsigned c = 0; c < kLanes16; ++c) {
@@ -148,7 +190,31 @@ HWY_INLINE float sum_of_stick(const Units& units, std::uint16_t below_smallest, 
     upper += is_upper ? value : 0;
     lower += is_upper ? 0 : value;
   }
-  return from_halves(upper, lower);
+  return halves_of(upper, lower);
+}
+
+HWY_INLINE std::int64_t squares_in_units(const Units& units, std::uint32_t low) {
+  std::int64_t total = 0;
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    const std::int64_t value = shifted(units.significand[0][c], units.exponent[0][c], low);
+    total += value * value;
+  }
+  return total;
+}
+
+HWY_INLINE double exact_squares(const Units& units) {
+  std::uint64_t total[4]{};
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    const std::int32_t significand = units.significand[0][c];
+    const auto square = static_cast<std::uint64_t>(significand * significand) << 2 * (units.exponent[0][c] & 15);
+    for (unsigned g = 0; g < 4; ++g) total[g] += units.exponent[0][c] >> 4 == g ? square : 0;
+  }
+  return rounded_to_fp64(total) * 0x1p-80;
+}
+
+// 2^(exponent - 40), the value of a unit.
+HWY_INLINE double unit_of(std::uint32_t exponent) {
+  return std::bit_cast<double>(std::uint64_t{exponent + 1023 - 31 - wire::kDl16FractionBits} << 52);
 }
 
 }  // namespace
@@ -175,14 +241,29 @@ void sums_along(const LineView& line, LineSums& sums) {
   for (unsigned n = 0; n < line.sticks; ++n) {
     clear(units);
     take(units, 0, line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
-    std::uint16_t below_smallest = 0xFFFF;
-    std::uint16_t largest = 0;
-    for (unsigned c = 0; c < kLanes16; ++c) {
-      below_smallest = units.below_smallest[c] < below_smallest ? units.below_smallest[c] : below_smallest;
-      largest = largest < units.largest[c] ? units.largest[c] : largest;
+    const Range range(units);
+    sums.sum[0] += range.is_narrow() ? from_units(sum_in_units(units, range.low()), range.low())
+                                     : rounded_once(sum_in_halves(units));
+    sums.largest[0] = std::max(sums.largest[0], range.largest);
+  }
+}
+
+void moments_along(const LineView& line, LineMoments& moments) {
+  Units units;
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    clear(units);
+    take(units, 0, line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
+    const Range range(units);
+    moments.finite = moments.finite && range.largest <= wire::kDl16Max;
+    if (range.is_narrow()) {
+      const double unit = unit_of(range.low());
+      moments.sum += static_cast<double>(sum_in_units(units, range.low())) * unit;
+      moments.squares += static_cast<double>(squares_in_units(units, range.low())) * (unit * unit);
+    } else {
+      const Halves halves = sum_in_halves(units);
+      moments.sum += halves.upper + halves.lower;
+      moments.squares += exact_squares(units);
     }
-    sums.sum[0] += sum_of_stick(units, below_smallest, largest);
-    sums.largest[0] = std::max(sums.largest[0], largest);
   }
 }
 
@@ -297,6 +378,7 @@ namespace {
 
 HWY_EXPORT(sums_across);
 HWY_EXPORT(sums_along);
+HWY_EXPORT(moments_along);
 HWY_EXPORT(sum_infinities);
 HWY_EXPORT(codes_of_sums);
 HWY_EXPORT(fp32_sums_across);
@@ -354,11 +436,46 @@ void sum_fp32(const LinesRequest& request, const LineView& line, std::byte* resu
   std::memcpy(result, code, sizeof code);
 }
 
+LineMoments fp32_moments(const LineView& line) {
+  LineMoments moments{.sum = 0, .squares = 0, .finite = true};
+  for (unsigned n = 0; n < line.sticks; ++n) {
+    float number[kLanes32];
+    std::memcpy(number, line.stick[n], sizeof number);
+    const unsigned end = n + 1 == line.sticks ? line.lanes : kLanes32;
+    for (unsigned c = 0; c < end; ++c) {
+      const auto x = static_cast<double>(number[c]);
+      moments.sum += x;
+      moments.squares += x * x;
+    }
+  }
+  return moments;
+}
+
+// The NaN of all results.
+double with_one_nan(double value) {
+  return value != value ? std::bit_cast<double>(std::uint64_t{0x7FF8} << 48) : value;
+}
+
+void moments(const LinesRequest& request, const LineView& line, std::byte* result) {
+  LineMoments moments{.sum = 0, .squares = 0, .finite = true};
+  if (static_cast<Format>(request.format) == Format::Dl16) {
+    HWY_DYNAMIC_DISPATCH(moments_along)(line, moments);
+    if (!moments.finite) moments.sum = moments.squares = std::numeric_limits<double>::quiet_NaN();
+  } else {
+    moments = fp32_moments(line);
+  }
+  const auto factor = static_cast<double>(std::bit_cast<float>(request.factor));
+  const double pair[wire::kStickBytes / sizeof(double)]{with_one_nan(moments.sum * factor),
+                                                        with_one_nan(moments.squares * factor)};
+  std::memcpy(result, pair, sizeof pair);
+}
+
 void execute_line(const LinesRequest& request, const LineView& line, std::byte* result) {
   const bool dl16 = static_cast<Format>(request.format) == Format::Dl16;
   switch (static_cast<Opcode>(request.opcode)) {
     case Opcode::Sum:
     case Opcode::Mean: dl16 ? sum_dl16(request, line, result) : sum_fp32(request, line, result); return;
+    case Opcode::Exx2: moments(request, line, result); return;
     default: break;
   }
   const auto extreme = dl16 ? HWY_DYNAMIC_DISPATCH(extreme_dl16) : HWY_DYNAMIC_DISPATCH(extreme_fp32);

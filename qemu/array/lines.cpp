@@ -23,6 +23,9 @@ bool is_operation(const LinesRequest& request) {
     case Opcode::Mean:
     case Opcode::Max:
     case Opcode::Min: break;
+    case Opcode::Exx2:
+      if (request.along == 0) return false;
+      break;
     default: return false;
   }
   return request.opcode <= 0xFF && request.format <= 0xFF && request.along <= 1 &&

@@ -170,6 +170,56 @@ void look_up(const RowsPlan& plan, const Stretch& stretch) {
   }
 }
 
+// ---- layer norm -----------------------------------------------------------------------------------------------------
+
+// What Exx2 leaves in a stick.
+struct Moments {
+  double mean;
+  double square;
+};
+HWY_INLINE Moments load_moments(const RowsPlan& plan, const Stretch& stretch, unsigned input, std::uint64_t n) {
+  Moments moments;
+  std::memcpy(&moments, stretch.at[input] + n * plan.request.row[input].step, sizeof moments);
+  return moments;
+}
+
+template <typename Kind>
+void scale(const RowsPlan& plan, const Stretch& stretch) {
+  using Lane = typename Kind::Lane;
+  const auto epsilon = static_cast<double>(std::bit_cast<float>(plan.request.constant[0]));
+  for (std::uint64_t n = 0; n < stretch.count; ++n) {
+    const Moments moments = load_moments(plan, stretch, 0, n);
+    const double difference = moments.square - moments.mean * moments.mean;
+    const double variance = difference < 0 ? 0 : difference;
+    const Lane code = Kind::code_of_fp64(1.0 / std::sqrt(variance + epsilon));
+    Stick<Lane> result;
+    for (Lane& lane : result.lane) lane = code;
+    store(plan, stretch, n, result);
+  }
+}
+
+enum NormInput : unsigned { kX, kPair, kScale, kWeight, kBias, kNormInputs };
+
+template <typename Kind>
+void normalize(const RowsPlan& plan, const Stretch& stretch) {
+  using Lane = typename Kind::Lane;
+  for (std::uint64_t n = 0; n < stretch.count; ++n) {
+    const auto x = load<Lane>(plan, stretch, kX, n);
+    const auto mean = static_cast<float>(load_moments(plan, stretch, kPair, n).mean);
+    const auto scale = load<Lane>(plan, stretch, kScale, n);
+    const auto weight = load<Lane>(plan, stretch, kWeight, n);
+    const auto bias = load<Lane>(plan, stretch, kBias, n);
+    Stick<Lane> result;
+    for (unsigned i = 0; i < Stick<Lane>::kLanes; ++i) {
+      float value = Kind::number(x.lane[i]) - mean;
+      value = value * Kind::number(scale.lane[i]);
+      value = value * Kind::number(weight.lane[i]);
+      result.lane[i] = Kind::code(value + Kind::number(bias.lane[i]));
+    }
+    store(plan, stretch, n, result);
+  }
+}
+
 // ---- which ----------------------------------------------------------------------------------------------------------
 
 template <typename Kind>
@@ -192,6 +242,8 @@ RowFunction find_of(Opcode opcode) {
     case Opcode::Relu: return on_one<Kind, Opcode::Relu>;
     case Opcode::Clip: return on_one<Kind, Opcode::Clip>;
     case Opcode::Floor: return on_one<Kind, Opcode::Floor>;
+    case Opcode::LayerNormScale: return scale<Kind>;
+    case Opcode::LayerNormNorm: return normalize<Kind>;
     default: return nullptr;
   }
 }
@@ -246,6 +298,7 @@ using wire::program::Opcode;
 
 unsigned inputs_of(Opcode opcode) {
   if (opcode == Opcode::Where) return 3;
+  if (opcode == Opcode::LayerNormNorm) return 5;
   return opcode >= Opcode::Add && opcode <= Opcode::LessEqual ? 2 : 1;
 }
 

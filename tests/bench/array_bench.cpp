@@ -11,6 +11,7 @@
 
 #include "qemu/array/chunk.hpp"
 #include "qemu/array/lines.hpp"
+#include "qemu/array/rows.hpp"
 #include "shared/device_program.hpp"
 #include "shared/dl16.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 
 using svp::array::ChunkPlan;
 using svp::array::LinesPlan;
+using svp::array::RowsPlan;
 using wire::program::Format;
 using wire::program::Opcode;
 
@@ -88,6 +90,31 @@ BENCHMARK_CAPTURE(reduction, sum_across_dl16, Opcode::Sum, Format::Dl16, false)-
 BENCHMARK_CAPTURE(reduction, sum_along_dl16, Opcode::Sum, Format::Dl16, true)->Apply(all_sizes);
 BENCHMARK_CAPTURE(reduction, sum_along_fp32, Opcode::Sum, Format::Fp32, true)->Apply(all_sizes);
 BENCHMARK_CAPTURE(reduction, max_across_dl16, Opcode::Max, Format::Dl16, false)->Apply(all_sizes);
+BENCHMARK_CAPTURE(reduction, exx2_dl16, Opcode::Exx2, Format::Dl16, true)->Apply(all_sizes);
+BENCHMARK_CAPTURE(reduction, exx2_fp32, Opcode::Exx2, Format::Fp32, true)->Apply(all_sizes);
+
+// Sticks that follow each other. What stands for a pair of LayerNorm's are numbers as good as others.
+void row(benchmark::State& state, Opcode opcode, Format format, unsigned inputs) {
+  const auto sticks = opcode == Opcode::LayerNormNorm ? wire::array::kMaxNormSticks : wire::array::kMaxSticks;
+  auto input = numbers(sticks, 8);
+  std::vector<std::byte> output(sticks * wire::kStickBytes);
+  const auto plan = std::make_unique<RowsPlan>();
+  plan->request = {};
+  plan->request.opcode = static_cast<std::uint32_t>(opcode);
+  plan->request.format = static_cast<std::uint32_t>(format);
+  plan->request.inputs = inputs;
+  plan->request.count = sticks;
+  for (auto& operand : plan->request.row) operand.step = wire::kStickBytes;
+  plan->stretches = 1;
+  plan->stretch[0].count = sticks;
+  plan->stretch[0].at.fill(reinterpret_cast<std::byte*>(input.data()));
+  plan->stretch[0].at[wire::array::kOutput] = output.data();
+  for ([[maybe_unused]] auto _ : state) execute(*plan);
+}
+BENCHMARK_CAPTURE(row, add_dl16, Opcode::Add, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, div_dl16, Opcode::Div, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, layer_norm_scale_dl16, Opcode::LayerNormScale, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, layer_norm_norm_dl16, Opcode::LayerNormNorm, Format::Dl16, 5)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -108,6 +108,46 @@ class Combinations {
     return index;
   }
 
+  // The combinations from `number` on, one after the other: without the divisions of for_each.
+  class Walk {
+   public:
+    Walk(const Combinations& combinations, const Axes& axes, std::uint64_t number)
+        : combinations_(combinations), axes_(axes), sticks_(combinations.sticks(axes, number)) {
+      unsigned i = 0;
+      combinations.for_each(number, [&](unsigned, std::uint32_t n) { index_[i++] = n; });
+    }
+    const Addresses& sticks() const { return sticks_; }
+    std::uint32_t index(unsigned d) const {
+      for (unsigned i = 0; i < combinations_.count_; ++i) {
+        if (combinations_.dimension_[i] == d) return index_[i];
+      }
+      return 0;
+    }
+    void next() {
+      for (unsigned i = 0; i < combinations_.count_; ++i) {
+        const std::uint64_t to = std::uint64_t{index_[i]} + combinations_.unit_[i];
+        const bool last = to >= combinations_.steps_[i] * combinations_.unit_[i];
+        move(i, last ? 0 : static_cast<std::uint32_t>(to));
+        if (!last) return;
+      }
+    }
+
+   private:
+    void move(unsigned i, std::uint32_t to) {
+      const unsigned d = combinations_.dimension_[i];
+      for (unsigned o = 0; o < axes_.operands(); ++o) {
+        const Axis& axis = axes_.of(o, d);
+        sticks_.of[o] += axis.stick(to) - axis.stick(index_[i]);
+      }
+      index_[i] = to;
+    }
+
+    const Combinations& combinations_;
+    const Axes& axes_;
+    Addresses sticks_;
+    std::uint32_t index_[program::kMaxRank];
+  };
+
  private:
   unsigned count_ = 0;
   std::uint64_t total_ = 1;

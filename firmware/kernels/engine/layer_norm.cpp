@@ -2,10 +2,10 @@
 // LayerNormScale and LayerNormNorm: what is done with the moments that Exx2 leaves. Element-wise: lanes of padding are
 // computed like others.
 #include "firmware/kernels/dl16_vector.hpp"
-#include "firmware/kernels/engine/axes.hpp"
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/moments.hpp"
 #include "firmware/kernels/engine/number.hpp"
+#include "firmware/kernels/engine/rows.hpp"
 #include "firmware/kernels/vector.hpp"
 
 namespace kernel::engine {
@@ -21,57 +21,17 @@ double square_root(double value) {
   return root;
 }
 
-const Moments& moments_at(std::uint64_t address) { return *reinterpret_cast<const Moments*>(address); }
-
-// The sticks of the output that belong to this core.
-class Sticks {
- public:
-  explicit Sticks(const Work& work)
-      : work_(work),
-        axes_(work),
-        sticks_(output_sticks(work, axes_, 0)),
-        copies_(work, axes_),
-        share_(work, sticks_.total()) {
-    for (unsigned o = 0; o < axes_.output(); ++o) {
-      const Operand& operand = work.operation.operand[o];
-      const bool same = operand.stick_dim == work.output().stick_dim;
-      splat_[o] = operand.stick_dim == program::kNoDimension;
-      if (!same && !splat_[o]) refusal_ = work.refuse(Where::Unsupported, o);
-    }
-  }
-
-  Refusal refusal() const { return refusal_; }
-  std::uint64_t first() const { return share_.first; }
-  std::uint64_t end() const { return share_.end; }
-
-  using Addresses = Combinations::Addresses;
-  Addresses addresses(std::uint64_t number) const { return sticks_.sticks(axes_, number); }
-
-  // Of an operand without a stick dimension all lanes hold its element.
-  W load(unsigned operand, const Addresses& addresses) const {
-    const std::uint64_t from = addresses.of[operand];
-    if (!splat_[operand]) return load_words(reinterpret_cast<const void*>(from));
-    if (work_.output().format == program::Format::Fp32) {
-      return __riscv_vmv_v_x_i32m1(*reinterpret_cast<const std::int32_t*>(from), vl);
-    }
-    const std::uint32_t code = *reinterpret_cast<const wire::Dl16*>(from);
-    return __riscv_vmv_v_x_i32m1(static_cast<std::int32_t>(code << 16 | code), vl);
-  }
-  template <typename V>
-  void store(const Addresses& addresses, V stick) const {
-    const std::uint64_t to = addresses.of[axes_.output()];
-    for (unsigned i = 0; i < copies_.count; ++i) store_register(reinterpret_cast<void*>(to + copies_.offset[i]), stick);
-  }
-
- private:
-  const Work& work_;
-  Axes axes_;
-  Combinations sticks_;
-  Copies copies_;
-  CoreShare share_;
-  Refusal refusal_;
-  bool splat_[program::kMaxOperands]{};
-};
+// Of stick n of a row. Of a single element all lanes hold it.
+W load(const Rows& rows, unsigned input, std::uint64_t n, bool is_dl16) {
+  const std::byte* const from = rows.in[input] + n * rows.in_step[input];
+  if (!rows.single[input]) return load_words(from);
+  if (!is_dl16) return __riscv_vmv_v_x_i32m1(*reinterpret_cast<const std::int32_t*>(from), vl);
+  const std::uint32_t code = *reinterpret_cast<const wire::Dl16*>(from);
+  return __riscv_vmv_v_x_i32m1(static_cast<std::int32_t>(code << 16 | code), vl);
+}
+const Moments& moments_of(const Rows& rows, unsigned input, std::uint64_t n) {
+  return *reinterpret_cast<const Moments*>(rows.in[input] + n * rows.in_step[input]);
+}
 
 bool formats_are_known(const Work& work) {
   const program::Format format = work.output().format;
@@ -83,7 +43,7 @@ bool formats_are_known(const Work& work) {
 
 F as_float(W bits) { return __riscv_vreinterpret_v_i32m1_f32m1(bits); }
 
-enum Input : unsigned { kX, kPair, kScale, kWeight, kBias };
+enum Input : unsigned { kX, kPair, kScale, kWeight, kBias, kInputs };
 
 // ((x - m) * scale) * weight + bias, each step an fp32 operation.
 W normalized(W x, float mean, W scale, W weight, W bias) {
@@ -111,42 +71,41 @@ W normalized_dl16(W x, float mean, W scale, W weight, W bias) {
 }  // namespace
 
 Refusal layer_norm_scale(const Work& work) {
-  const Sticks sticks(work);
-  if (!sticks.refusal().ok()) return sticks.refusal();
+  RowWalk walk(work, 1);
   if (!formats_are_known(work)) return work.refuse(Where::Unsupported);
   const auto epsilon = static_cast<double>(std::bit_cast<float>(work.operation.constant[0]));
   const program::Format format = work.output().format;
-  for (std::uint64_t i = sticks.first(); i < sticks.end(); ++i) {
-    const Sticks::Addresses at = sticks.addresses(i);
-    const Moments& moments = moments_at(at.of[0]);
-    const double difference = moments.square - moments.mean * moments.mean;
-    const double variance = difference < 0 ? 0 : difference;  // NaN stays
-    const std::uint32_t code = number::code_of(format, 1.0 / square_root(variance + epsilon));
-    if (format == program::Format::Dl16) {
-      sticks.store(at, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(code), kVector16));
-    } else {
-      sticks.store(at, __riscv_vmv_v_x_u32m1(code, kVector32));
+  return walk.for_each_given([&](const Rows& rows) {
+    for (std::uint64_t n = 0; n < rows.count; ++n) {
+      const Moments& moments = moments_of(rows, 0, n);
+      const double difference = moments.square - moments.mean * moments.mean;
+      const double variance = difference < 0 ? 0 : difference;  // NaN stays
+      const std::uint32_t code = number::code_of(format, 1.0 / square_root(variance + epsilon));
+      std::byte* const to = rows.out + n * rows.out_step;
+      if (format == program::Format::Dl16) {
+        store_register(to, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(code), kVector16));
+      } else {
+        store_register(to, __riscv_vmv_v_x_u32m1(code, kVector32));
+      }
     }
-  }
-  return {};
+  });
 }
 
 Refusal layer_norm(const Work& work) {
-  const Sticks sticks(work);
-  if (!sticks.refusal().ok()) return sticks.refusal();
+  RowWalk walk(work, kInputs);
   if (!formats_are_known(work)) return work.refuse(Where::Unsupported);
   const bool is_dl16 = work.output().format == program::Format::Dl16;
-  for (std::uint64_t i = sticks.first(); i < sticks.end(); ++i) {
-    const Sticks::Addresses at = sticks.addresses(i);
-    const W x = sticks.load(kX, at);
-    const W scale = sticks.load(kScale, at);
-    const W weight = sticks.load(kWeight, at);
-    const W bias = sticks.load(kBias, at);
-    const auto mean = static_cast<float>(moments_at(at.of[kPair]).mean);
-    sticks.store(at,
-                 is_dl16 ? normalized_dl16(x, mean, scale, weight, bias) : normalized(x, mean, scale, weight, bias));
-  }
-  return {};
+  return walk.for_each_given([&](const Rows& rows) {
+    for (std::uint64_t n = 0; n < rows.count; ++n) {
+      const W x = load(rows, kX, n, is_dl16);
+      const W scale = load(rows, kScale, n, is_dl16);
+      const W weight = load(rows, kWeight, n, is_dl16);
+      const W bias = load(rows, kBias, n, is_dl16);
+      const auto mean = static_cast<float>(moments_of(rows, kPair, n).mean);
+      store_register(rows.out + n * rows.out_step, is_dl16 ? normalized_dl16(x, mean, scale, weight, bias)
+                                                           : normalized(x, mean, scale, weight, bias));
+    }
+  });
 }
 
 }  // namespace kernel::engine

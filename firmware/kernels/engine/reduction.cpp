@@ -35,13 +35,7 @@ Reduction::Reduction(const Work& work)
 }
 
 Line Reduction::line(std::uint64_t number) const {
-  const Combinations::Addresses sticks = lines_.sticks(axes_, number);
-  Line line{.from = sticks.of[0], .to = sticks.of[axes_.output()], .lanes = spreads_ ? 1 : lanes_};
-  if (!spreads_) {
-    const std::uint32_t left = axes_.extent(stick_dim_) - lines_.index(stick_dim_, number);
-    line.lanes = std::min(left, lanes_);
-  }
-  return line;
+  return line_of(lines_.sticks(axes_, number), spreads_ ? 0 : lines_.index(stick_dim_, number));
 }
 
 Refusal reduction(const Work& work) {
@@ -63,7 +57,10 @@ Refusal reduction(const Work& work) {
       dl16 ? extreme_dl16(work, lines) : extreme_fp32(work, lines);
       return {};
     case Opcode::Prod: product(work, lines); return {};
-    case Opcode::Exx2: dl16 ? moments_dl16(work, lines) : moments_fp32(work, lines); return {};
+    case Opcode::Exx2:
+      lines.skip(give_to_array(work, lines));
+      dl16 ? moments_dl16(work, lines) : moments_fp32(work, lines);
+      return {};
     default: return work.refuse(Where::Unsupported);
   }
 }

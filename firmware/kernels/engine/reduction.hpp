@@ -89,6 +89,21 @@ class Reduction {
   std::uint64_t first() const { return share_.first; }
   std::uint64_t end() const { return share_.end; }
   Line line(std::uint64_t number) const;
+  // Lines first … end - 1, until one has another number of lanes than the first. How many there were; `visit` gets each
+  // with its number among them.
+  template <typename Visit>
+  unsigned for_each_alike(std::uint64_t first, std::uint64_t end, Visit visit) const {
+    Combinations::Walk walk(lines_, axes_, first);
+    unsigned count = 0;
+    unsigned lanes = 0;
+    for (std::uint64_t i = first; i < end; ++i, ++count, walk.next()) {
+      const Line line = line_of(walk.sticks(), walk.index(stick_dim_));
+      if (count > 0 && line.lanes != lanes) break;
+      lanes = line.lanes;
+      visit(count, line);
+    }
+    return count;
+  }
   void skip(std::uint64_t lines) { share_.first += lines; }  // which are done
 
   // All positions take part, their sticks lie at one distance, there is one copy of the output, and lanes of one stick
@@ -120,6 +135,13 @@ class Reduction {
   bool needs_finish(const Line& line) const { return line.lanes < lanes_; }
 
  private:
+  // `lane`: the index of lane 0 of the output's stick.
+  Line line_of(const Combinations::Addresses& sticks, std::uint32_t lane) const {
+    Line line{.from = sticks.of[0], .to = sticks.of[axes_.output()], .lanes = spreads_ ? 1 : lanes_};
+    if (!spreads_) line.lanes = std::min(axes_.extent(stick_dim_) - lane, lanes_);
+    return line;
+  }
+
   unsigned reduced_;
   Axes axes_;
   const Axis& axis_;

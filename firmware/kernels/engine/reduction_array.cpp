@@ -39,15 +39,11 @@ class ByArray {
  private:
   // Lines from `first` on whose results have equally many lanes.
   unsigned collect(std::uint64_t first, std::uint64_t end) {
-    unsigned count = 0;
-    for (std::uint64_t i = first; i < end; ++i, ++count) {
-      const Line line = lines_.line(i);
-      if (count > 0 && line.lanes != line_lanes_) break;
+    return lines_.for_each_alike(first, end, [this](unsigned n, const Line& line) {
       line_lanes_ = line.lanes;
-      m_.line[count] = line.from;
-      m_.output[count] = line.to;
-    }
-    return count;
+      m_.line[n] = line.from;
+      m_.output[n] = line.to;
+    });
   }
 
   bool ask(unsigned count) {

@@ -7,7 +7,8 @@
 
 namespace kernel::engine {
 
-// How many lines the compute array has done, from this core's first on (reduction_array.cpp): Sum, Mean, Max, Min.
+// How many lines the compute array has done, from this core's first on (reduction_array.cpp): Sum, Mean, Max, Min,
+// Exx2.
 std::uint64_t give_to_array(const Work& work, const Reduction& lines);
 
 void sum_dl16(const Work& work, const Reduction& lines);      // sum_dl16.cpp: Sum, Mean

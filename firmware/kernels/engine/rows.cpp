@@ -56,10 +56,10 @@ std::uint64_t RowWalk::give_to_array(const Run& run) {
   request.inputs = inputs_;
   request.singles = 0;
   for (unsigned i = 0; i < inputs_; ++i) request.singles |= std::uint32_t{single_[i]} << i;
-  if (operation.opcode == Opcode::Clip) {
-    for (unsigned i = 0; i < 2; ++i) {
-      request.constant[i] = number::code_of_fp32(work_.output().format, operation.constant[i]);
-    }
+  for (unsigned i = 0; i < 2; ++i) {
+    const bool is_code = operation.opcode == Opcode::Clip;
+    request.constant[i] =
+        is_code ? number::code_of_fp32(work_.output().format, operation.constant[i]) : operation.constant[i];
   }
   const bool has_table = operation.operand_count > inputs_ + 1;  // of a function, behind its input
   request.table = has_table ? work_.address(operation.operand[inputs_]) : 0;

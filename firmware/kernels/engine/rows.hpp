@@ -11,7 +11,7 @@
 
 namespace kernel::engine {
 
-inline constexpr unsigned kMaxRowInputs = 3;
+inline constexpr unsigned kMaxRowInputs = 5;
 
 struct Rows {
   const std::byte* in[kMaxRowInputs];

@@ -101,7 +101,8 @@ TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
                          {"matmul", svp::ops::Op::MatMul, {left, right}, {}, 46'000},
                          {"sum along the stick", svp::ops::Op::Sum, {x}, rows, 13'000},
                          {"sum across sticks", svp::ops::Op::Sum, {x}, columns, 13'000},
-                         {"max along the stick", svp::ops::Op::Max, {wide}, rows, 24'000}};
+                         {"max along the stick", svp::ops::Op::Max, {wide}, rows, 24'000},
+                         {"layer norm", svp::ops::Op::LayerNorm, {x}, {}, 34'000}};
   for (const Given& each : given) {
     SCOPED_TRACE(each.name);
     const svp::SpyreTensor out = operations.run(each.op, each.inputs, {}, each.integers).front();

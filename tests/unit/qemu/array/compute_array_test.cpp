@@ -2,6 +2,7 @@
 // The array as a whole: greeting, requests by a hart's page tables, answers, and what it never touches.
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "shared/device_program.hpp"
@@ -65,6 +66,25 @@ TEST_F(Array, AddsAndSaysHowFar) {
   EXPECT_EQ(code, 0x4000);  // 2
   std::memcpy(&code, card.at(first_ + 0x80000 + wire::array::kMaxSticks * 128), 2);
   EXPECT_EQ(code, 0);
+}
+
+TEST_F(Array, NormalizesWithFiveInputsAndNamesEach) {
+  ask_for_sum(wire::array::kMaxSticks);
+  request().opcode = static_cast<std::uint32_t>(wire::program::Opcode::LayerNormNorm);
+  request().inputs = 5;
+  for (unsigned i = 0; i < 5; ++i) request().row[i] = {kWindow, wire::kStickBytes};
+  array.work(kHart);
+  EXPECT_EQ(request().outcome, Outcome::Done);
+  EXPECT_EQ(request().done, wire::array::kMaxNormSticks) << "a request is bounded";
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::uint64_t unmapped = kWindow - wire::kStickBytes;
+    const Row good = std::exchange(request().row[i], Row{unmapped, 0});
+    array.work(kHart);
+    EXPECT_EQ(request().outcome, Outcome::Missing);
+    EXPECT_EQ(request().operand, i);
+    EXPECT_EQ(request().address, unmapped);
+    request().row[i] = good;
+  }
 }
 
 TEST_F(Array, CrossesPagesWherePiecesLieApart) {
@@ -204,8 +224,9 @@ class RandomRequests : public Array {
   std::uint64_t output() { return rarely() ? place() : kWindow + random() % 8192 * 128; }
 
   Request of_rows() {
-    static constexpr std::uint32_t kOpcodes[] = {0x10, 0x20, 0x23, 0x24, 0x28, 0x2F, 0x30, 0x33, 0x34, 0x40};
-    static constexpr std::uint32_t kInputs[] = {1, 2, 2, 2, 2, 3, 1, 1, 1, 1};
+    static constexpr std::uint32_t kOpcodes[] = {0x10, 0x20, 0x23, 0x24, 0x28, 0x2F,
+                                                 0x30, 0x33, 0x34, 0x40, 0x69, 0x6A};
+    static constexpr std::uint32_t kInputs[] = {1, 2, 2, 2, 2, 3, 1, 1, 1, 1, 1, 5};
     const auto row = [&] { return Row{place(), rarely() ? random() : random() % 16 * 128}; };
     const std::size_t which = random() % std::size(kOpcodes);
     Request wanted{};
@@ -251,7 +272,7 @@ class RandomRequests : public Array {
     }
     wire::array::LinesRequest wanted{};
     wanted.kind = wire::array::Kind::Lines;
-    wanted.opcode = word(0x60 + random() % 4);
+    wanted.opcode = word(random() % 5 == 0 ? 0x68 : 0x60 + random() % 4);
     wanted.format = word(random() % 2);
     wanted.along = word(random() % 2);
     wanted.lines = word(1 + random() % 8);

@@ -99,6 +99,82 @@ std::uint32_t expected(Opcode opcode, Format format, const Codes& codes) {
   return extreme(codes, format, opcode == Opcode::Min);
 }
 
+// A whole number of any size that is needed here, as an fp64: rounded once.
+class Natural {
+ public:
+  void add(std::uint64_t n, unsigned shift) {
+    for (unsigned bit = 0; n != 0; ++bit, n >>= 1) {
+      if ((n & 1) != 0) add_bit(bit + shift);
+    }
+  }
+  double to_fp64() const {
+    unsigned top = kBits;
+    while (top > 0 && !bits_[top - 1]) --top;
+    std::uint64_t significand = 0;  // 53 bits and the one behind them
+    const unsigned end = top < 54 ? 0 : top - 54;
+    for (unsigned b = top; b > end; --b) significand = significand << 1 | (bits_[b - 1] ? 1 : 0);
+    bool rest = false;
+    for (unsigned b = 0; b < end; ++b) rest = rest || bits_[b];
+    if (end == 0) return std::ldexp(static_cast<double>(significand), static_cast<int>(end));
+    const bool half = (significand & 1) != 0;
+    significand >>= 1;
+    if (half && (rest || (significand & 1) != 0)) ++significand;
+    return std::ldexp(static_cast<double>(significand), static_cast<int>(end) + 1);
+  }
+
+ private:
+  static constexpr unsigned kBits = 192;
+  void add_bit(unsigned b) {
+    while (bits_[b]) bits_[b++] = false;
+    bits_[b] = true;
+  }
+  bool bits_[kBits]{};
+};
+
+struct Pair {
+  double sum = 0;
+  double squares = 0;
+};
+
+Pair moments_dl16(const Codes& codes) {
+  Pair pair;
+  for (std::size_t first = 0; first < codes.size(); first += 64) {
+    Natural squares;
+    __int128 units = 0;
+    for (std::size_t i = first; i < std::min(first + 64, codes.size()); ++i) {
+      const auto code = static_cast<wire::Dl16>(codes[i]);
+      if (!wire::dl16_is_finite(code)) return {std::nan(""), std::nan("")};
+      const wire::Dl16Parts parts = wire::dl16_parts(code);
+      units += static_cast<__int128>(parts.significand) << parts.exponent;
+      const auto magnitude = static_cast<std::uint64_t>(std::abs(parts.significand));
+      squares.add(magnitude * magnitude, 2 * parts.exponent);
+    }
+    Natural sum;
+    const auto magnitude = static_cast<unsigned __int128>(units < 0 ? -units : units);
+    sum.add(static_cast<std::uint64_t>(magnitude), 0);
+    sum.add(static_cast<std::uint64_t>(magnitude >> 64), 64);
+    pair.sum += std::ldexp(units < 0 ? -sum.to_fp64() : sum.to_fp64(), wire::kDl16UnitExponent);
+    pair.squares += std::ldexp(squares.to_fp64(), 2 * wire::kDl16UnitExponent);
+  }
+  return pair;
+}
+
+Pair moments_fp32(const Codes& codes) {
+  Pair pair;
+  for (const std::uint32_t code : codes) {
+    const auto x = static_cast<double>(std::bit_cast<float>(code));
+    pair.sum += x;
+    const double square = x * x;
+    pair.squares += square;
+  }
+  return pair;
+}
+
+std::uint64_t times_factor(double value) {
+  const double product = value * static_cast<double>(kFactor);
+  return std::isnan(product) ? std::uint64_t{0x7FF8} << 48 : std::bit_cast<std::uint64_t>(product);
+}
+
 enum class Numbers { Near, All, WithInfinities, WithNan };
 
 struct Case {
@@ -128,13 +204,33 @@ class Lines : public testing::TestWithParam<Case> {
   }
 
   template <typename Lane>
-  void expect_all(Opcode opcode, Format format, bool along) {
-    constexpr unsigned kLanes = wire::kStickBytes / sizeof(Lane);
+  struct Executed {
+    static constexpr unsigned kLanes = wire::kStickBytes / sizeof(Lane);
+    Case c;
+    unsigned lanes;
+    std::vector<Lane> input, output;
+
+    // Of a line across sticks: of that lane.
+    Codes codes(std::size_t i, bool along, unsigned lane) const {
+      const Lane* const line = &input[i * c.sticks * kLanes];
+      Codes all;
+      for (unsigned n = 0; n < c.sticks; ++n) {
+        const unsigned end = n + 1 == c.sticks ? lanes : kLanes;
+        if (!along) all.push_back(line[n * kLanes + lane]);
+        for (unsigned l = 0; along && l < end; ++l) all.push_back(line[n * kLanes + l]);
+      }
+      return all;
+    }
+  };
+
+  template <typename Lane>
+  Executed<Lane> executed(Opcode opcode, Format format, bool along) {
+    constexpr unsigned kLanes = Executed<Lane>::kLanes;
     const Case c = GetParam();
-    const unsigned lanes = std::min(c.lanes, kLanes);
-    std::vector<Lane> input(std::size_t{c.lines} * c.sticks * kLanes),
-        output(std::size_t{c.lines} * kLanes, Lane{0x55});
-    for (Lane& lane : input) lane = static_cast<Lane>(code(format, c.numbers));
+    Executed<Lane> lines{c, std::min(c.lanes, kLanes), {}, {}};
+    lines.input.resize(std::size_t{c.lines} * c.sticks * kLanes);
+    lines.output.assign(std::size_t{c.lines} * kLanes, Lane{0x55});
+    for (Lane& lane : lines.input) lane = static_cast<Lane>(code(format, c.numbers));
     const auto plan = std::make_unique<LinesPlan>();
     plan->request = {};
     plan->request.opcode = static_cast<std::uint32_t>(opcode);
@@ -142,27 +238,42 @@ class Lines : public testing::TestWithParam<Case> {
     plan->request.along = along ? 1 : 0;
     plan->request.lines = c.lines;
     plan->request.sticks = c.sticks;
-    plan->request.lanes = lanes;
+    plan->request.lanes = lines.lanes;
     plan->request.factor = std::bit_cast<std::uint32_t>(kFactor);
     for (std::size_t n = 0; n < std::size_t{c.lines} * c.sticks; ++n) {
-      plan->stick[n] = reinterpret_cast<const std::byte*>(&input[n * kLanes]);
+      plan->stick[n] = reinterpret_cast<const std::byte*>(&lines.input[n * kLanes]);
     }
-    for (std::size_t i = 0; i < c.lines; ++i) plan->result[i] = reinterpret_cast<std::byte*>(&output[i * kLanes]);
-    execute(*plan);
     for (std::size_t i = 0; i < c.lines; ++i) {
-      const Lane* const line = &input[i * c.sticks * kLanes];
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
-        Codes codes;
-        for (unsigned n = 0; n < c.sticks; ++n) {
-          const unsigned end = n + 1 == c.sticks ? lanes : kLanes;
-          if (!along) codes.push_back(line[n * kLanes + lane]);
-          for (unsigned l = 0; along && l < end; ++l) codes.push_back(line[n * kLanes + l]);
-        }
-        const std::uint32_t wanted = along || lane < lanes ? expected(opcode, format, codes) : 0;
-        ASSERT_EQ(output[i * kLanes + lane], wanted)
+      plan->result[i] = reinterpret_cast<std::byte*>(&lines.output[i * kLanes]);
+    }
+    execute(*plan);
+    return lines;
+  }
+
+  template <typename Lane>
+  void expect_all(Opcode opcode, Format format, bool along) {
+    const auto lines = executed<Lane>(opcode, format, along);
+    for (std::size_t i = 0; i < lines.c.lines; ++i) {
+      for (unsigned lane = 0; lane < (along ? 3 : lines.kLanes); ++lane) {
+        const std::uint32_t wanted =
+            along || lane < lines.lanes ? expected(opcode, format, lines.codes(i, along, lane)) : 0;
+        ASSERT_EQ(lines.output[i * lines.kLanes + lane], wanted)
             << wire::program::name(opcode) << (along ? " along, " : " across, ") << "line " << i << ", lane " << lane;
-        if (along && lane > 2) break;
       }
+    }
+  }
+
+  template <typename Lane>
+  void expect_moments(Format format) {
+    const auto lines = executed<Lane>(Opcode::Exx2, format, true);
+    for (std::size_t i = 0; i < lines.c.lines; ++i) {
+      const Codes codes = lines.codes(i, true, 0);
+      const Pair pair = format == Format::Dl16 ? moments_dl16(codes) : moments_fp32(codes);
+      std::uint64_t words[wire::kStickBytes / 8];
+      std::memcpy(words, &lines.output[i * lines.kLanes], sizeof words);
+      ASSERT_EQ(words[0], times_factor(pair.sum)) << "line " << i;
+      ASSERT_EQ(words[1], times_factor(pair.squares)) << "line " << i;
+      for (unsigned w = 2; w < std::size(words); ++w) ASSERT_EQ(words[w], 0u) << "line " << i << ", word " << w;
     }
   }
 };
@@ -174,6 +285,11 @@ TEST_P(Lines, AreReducedToTheBit) {
       expect_all<std::uint32_t>(opcode, Format::Fp32, along);
     }
   }
+}
+
+TEST_P(Lines, HaveTheirMomentsToTheBit) {
+  expect_moments<std::uint16_t>(Format::Dl16);
+  expect_moments<std::uint32_t>(Format::Fp32);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -22,6 +23,7 @@ using wire::program::Format;
 using wire::program::Opcode;
 
 constexpr std::uint32_t kFp32Nan = 0x7FC00000;
+constexpr double kFp64Nan = std::numeric_limits<double>::quiet_NaN();
 
 bool is_dl16(Format format) { return format == Format::Dl16; }
 float number(Format format, std::uint32_t code) {
@@ -89,6 +91,10 @@ class OneStretch {
 
   RowsPlan& plan() { return *plan_; }
   std::size_t elements() const { return operand_[0].size() / item(); }
+  void set_moments(unsigned operand, std::size_t stick, double mean, double square) {
+    std::memcpy(&operand_[operand][stick * wire::kStickBytes], &mean, sizeof mean);
+    std::memcpy(&operand_[operand][stick * wire::kStickBytes + sizeof mean], &square, sizeof square);
+  }
   void set(unsigned operand, std::size_t i, std::uint32_t value) {
     std::memcpy(&operand_[operand][i * item()], &value, item());
   }
@@ -201,6 +207,72 @@ TEST(RowFunction, WhereChoosesByEachFormatsZero) {
   }
 }
 
+class LayerNorm : public testing::TestWithParam<Format> {
+ protected:
+  static constexpr std::size_t kSticks = 1024;
+
+  double number() {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    static constexpr double kSpecial[] = {0,         -0.0,       1e300,    -1e300,  1e-310,
+                                          kInfinity, -kInfinity, kFp64Nan, 0x1p-24, 3.14};
+    if (random_() % 8 == 0) return kSpecial[random_() % std::size(kSpecial)];
+    return std::ldexp(static_cast<double>(random_() % 100'000) - 30'000, static_cast<int>(random_() % 60) - 40);
+  }
+  std::uint32_t code_of_fp64(double value) const {
+    if (is_dl16(GetParam())) return std::isnan(value) ? wire::kDl16Nan : wire::dl16_from_fp64(value);
+    return code(GetParam(), static_cast<float>(value));
+  }
+
+  std::mt19937 random_{static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed())};
+};
+
+TEST_P(LayerNorm, ScalesAreWhatTheOperationMeans) {
+  OneStretch rows(Opcode::LayerNormScale, GetParam(), 1, kSticks);
+  const float epsilon = 1e-5F;
+  rows.plan().request.constant[0] = std::bit_cast<std::uint32_t>(epsilon);
+  std::vector<std::uint32_t> wanted(kSticks);
+  for (std::size_t n = 0; n < kSticks; ++n) {
+    const double mean = number();
+    const double square = number();
+    rows.set_moments(0, n, mean, square);
+    const double product = mean * mean;
+    double variance = square - product;
+    if (variance < 0) variance = 0;
+    wanted[n] = code_of_fp64(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+  }
+  ASSERT_NE(svp::array::find_row_function(rows.plan().request), nullptr);
+  svp::array::execute(rows.plan());
+  const std::size_t lanes = rows.elements() / kSticks;
+  for (std::size_t i = 0; i < rows.elements(); ++i) {
+    ASSERT_EQ(rows.get(wire::array::kOutput, i), wanted[i / lanes]) << "stick " << i / lanes;
+  }
+}
+
+TEST_P(LayerNorm, IsFourOperationsEachRounded) {
+  enum Input : unsigned { kX, kPair, kScale, kWeight, kBias, kInputs };
+  OneStretch rows(Opcode::LayerNormNorm, GetParam(), kInputs, kSticks);
+  rows.plan().request.singles = 1u << kPair | 1u << kScale;
+  std::vector<double> mean(kSticks);
+  for (std::size_t i = 0; i < rows.elements(); ++i) {
+    for (const unsigned o : {kX, kScale, kWeight, kBias}) rows.set(o, i, random_code(GetParam(), random_));
+  }
+  for (std::size_t n = 0; n < kSticks; ++n) rows.set_moments(kPair, n, mean[n] = number(), number());
+  ASSERT_NE(svp::array::find_row_function(rows.plan().request), nullptr);
+  svp::array::execute(rows.plan());
+  const std::size_t lanes = rows.elements() / kSticks;
+  const auto of = [&](unsigned input, std::size_t i) { return ::number(GetParam(), rows.get(input, i)); };
+  for (std::size_t i = 0; i < rows.elements(); ++i) {
+    float value = of(kX, i) - static_cast<float>(mean[i / lanes]);
+    value *= of(kScale, i / lanes * lanes);
+    value *= of(kWeight, i);
+    value += of(kBias, i);
+    ASSERT_EQ(rows.get(wire::array::kOutput, i), code(GetParam(), value)) << "element " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LayerNorm, testing::Values(Format::Dl16, Format::Fp32),
+                         [](const auto& info) { return is_dl16(info.param) ? "Dl16" : "Fp32"; });
+
 TEST(RowFunction, AFunctionOfDl16IsItsTable) {
   OneStretch rows(Opcode::Gelu, Format::Dl16, 1, 1024);
   std::vector<std::uint16_t> table(65536);
@@ -215,15 +287,16 @@ TEST(RowFunction, ThereIsNoneOfWhatTheArrayHasNot) {
   wire::array::Request request{};
   for (std::uint32_t opcode = 0; opcode < 0x10100; ++opcode) {
     for (std::uint32_t format = 0; format < 10; ++format) {
-      for (std::uint32_t inputs = 0; inputs < 5; ++inputs) {
+      for (std::uint32_t inputs = 0; inputs < 8; ++inputs) {
         request.opcode = opcode;
         request.format = format;
         request.inputs = inputs;
         const bool found = svp::array::find_row_function(request) != nullptr;
         const bool element_wise = opcode == 0x10 || (opcode >= 0x20 && opcode <= 0x2F) ||
-                                  (opcode >= 0x30 && opcode <= 0x34) || (opcode >= 0x40 && opcode <= 0x49);
-        if (found)
-          ASSERT_TRUE(element_wise && format < wire::program::kFormats && inputs >= 1 && inputs <= 3) << opcode;
+                                  (opcode >= 0x30 && opcode <= 0x34) || (opcode >= 0x40 && opcode <= 0x49) ||
+                                  opcode == 0x69;
+        const bool has_inputs = opcode == 0x6A ? inputs == 5 : element_wise && inputs >= 1 && inputs <= 3;
+        if (found) ASSERT_TRUE(has_inputs && format < wire::program::kFormats) << opcode;
       }
     }
   }
