@@ -58,6 +58,24 @@ struct Dl16 {
   }
 };
 
+// Of lanes that hold numbers, and of results that are no NaN: fewer instructions for the same bits.
+struct FiniteDl16 : Dl16 {
+  static HWY_INLINE float number(Lane code) {
+    const auto extended = static_cast<std::uint32_t>(static_cast<std::int32_t>(static_cast<std::int16_t>(code)));
+    const std::uint32_t magnitude = code & wire::kDl16MagnitudeBits;
+    const std::uint32_t bits = magnitude == 0 ? 0 : (magnitude << 14) + (96u << 23);
+    return std::bit_cast<float>(bits | (extended & 0x80000000u));
+  }
+  static HWY_INLINE Lane code(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const auto rounded = static_cast<std::int32_t>((magnitude + (1u << 13)) >> 14) - (96 << 9);
+    std::int32_t result = rounded < 0 ? 0 : rounded;
+    result = result > wire::kDl16Max ? wire::kDl16Infinity : result;
+    return static_cast<Lane>(static_cast<std::uint32_t>(result) | (bits >> 16 & kSign));
+  }
+};
+
 struct Fp32 {
   using Lane = std::uint32_t;
   static constexpr Lane kOne = 0x3F800000u;

@@ -106,17 +106,43 @@ struct Function {
 
 // ---- sticks ---------------------------------------------------------------------------------------------------------
 
+template <typename Kind, Opcode kOpcode, typename Lane>
+HWY_INLINE Stick<Lane> result_of(const Stick<Lane>& a, const Stick<Lane>& b) {
+  Stick<Lane> result;
+  for (unsigned i = 0; i < Stick<Lane>::kLanes; ++i) {
+    result.lane[i] = Function<Kind, kOpcode>::of(a.lane[i], b.lane[i]);
+  }
+  return result;
+}
+
 template <typename Kind, Opcode kOpcode>
 void on_pairs(const RowsPlan& plan, const Stretch& stretch) {
   using Lane = typename Kind::Lane;
   for (std::uint64_t n = 0; n < stretch.count; ++n) {
     const auto a = load<Lane>(plan, stretch, 0, n);
     const auto b = load<Lane>(plan, stretch, 1, n);
-    Stick<Lane> result;
-    for (unsigned i = 0; i < Stick<Lane>::kLanes; ++i) {
-      result.lane[i] = Function<Kind, kOpcode>::of(a.lane[i], b.lane[i]);
-    }
-    store(plan, stretch, n, result);
+    store(plan, stretch, n, result_of<Kind, kOpcode>(a, b));
+  }
+}
+
+HWY_INLINE bool are_numbers(const Stick<std::uint16_t>& a, const Stick<std::uint16_t>& b) {
+  std::uint16_t largest = 0;
+  for (unsigned i = 0; i < Stick<std::uint16_t>::kLanes; ++i) {
+    const auto x = static_cast<std::uint16_t>(a.lane[i] & wire::kDl16MagnitudeBits);
+    const auto y = static_cast<std::uint16_t>(b.lane[i] & wire::kDl16MagnitudeBits);
+    const std::uint16_t larger = x < y ? y : x;
+    largest = largest < larger ? larger : largest;
+  }
+  return largest <= wire::kDl16Max;
+}
+
+// Of DL16, which no operation on numbers makes a NaN of.
+template <Opcode kOpcode>
+void on_pairs_of_numbers(const RowsPlan& plan, const Stretch& stretch) {
+  for (std::uint64_t n = 0; n < stretch.count; ++n) {
+    const auto a = load<std::uint16_t>(plan, stretch, 0, n);
+    const auto b = load<std::uint16_t>(plan, stretch, 1, n);
+    store(plan, stretch, n, are_numbers(a, b) ? result_of<FiniteDl16, kOpcode>(a, b) : result_of<Dl16, kOpcode>(a, b));
   }
 }
 
@@ -274,7 +300,14 @@ RowFunction find(Opcode opcode, Format format) {
   if (opcode == Opcode::Copy) return find_copy(format);
   if (opcode == Opcode::Where) return find_choice(format);
   if (opcode >= Opcode::Exp && opcode <= Opcode::Softplus) return format == Format::Dl16 ? look_up : nullptr;
-  if (format == Format::Dl16) return find_of<Dl16>(opcode);
+  if (format == Format::Dl16) {
+    switch (opcode) {
+      case Opcode::Add: return on_pairs_of_numbers<Opcode::Add>;
+      case Opcode::Sub: return on_pairs_of_numbers<Opcode::Sub>;
+      case Opcode::Mul: return on_pairs_of_numbers<Opcode::Mul>;
+      default: return find_of<Dl16>(opcode);
+    }
+  }
   if (format == Format::Fp32) return find_of<Fp32>(opcode);
   return nullptr;
 }
