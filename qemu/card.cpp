@@ -153,11 +153,9 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
     if (!found) return std::unexpected(std::move(found.error()));
     options.firmware = *std::move(found);
   }
-  if (options.array.empty()) {
-    auto found = find_array();
-    if (!found) return std::unexpected(std::move(found.error()));
-    options.array = *std::move(found);
-  }
+  auto array = find_array(options.array);
+  if (!array) return std::unexpected(std::move(array.error()));
+  options.array = *std::move(array);
   if (options.cores == 0) options.cores = std::clamp(std::thread::hardware_concurrency(), 1u, 2u);
 
   auto impl = std::make_unique<Impl>(options.timeouts);

@@ -74,8 +74,8 @@ class Card {
 // the installed one (find_firmware.cpp). The error lists where it looked.
 Expected<std::filesystem::path> find_firmware();
 
-// The compute array by SPYRE_ARRAY: "off" or unset: an empty path; "auto": what lies in such a place, else an empty
-// path; anything else names the file.
-Expected<std::filesystem::path> find_array();
+// The compute array as `wanted` says, or, when it is empty, SPYRE_ARRAY: "off", and a variable that is not set: an
+// empty path; "auto": what lies in such a place, else an empty path; anything else names the file.
+Expected<std::filesystem::path> find_array(const std::filesystem::path& wanted = {});
 
 }  // namespace svp

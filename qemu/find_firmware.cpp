@@ -76,16 +76,16 @@ Expected<std::filesystem::path> find_firmware() {
                                            "build or install it, or name the file in SPYRE_FIRMWARE"));
 }
 
-Expected<std::filesystem::path> find_array() {
+Expected<std::filesystem::path> find_array(const std::filesystem::path& asked) {
   const char* const named = std::getenv("SPYRE_ARRAY");
-  const std::string_view wanted = named == nullptr ? "off" : named;
+  const std::string wanted = !asked.empty() ? asked.string() : named == nullptr ? "off" : named;
   if (wanted.empty() || wanted == "off") return std::filesystem::path();
   std::error_code error;
   const auto usable = [&](const std::filesystem::path& path) { return std::filesystem::is_regular_file(path, error); };
   if (wanted == "auto") return find_beside(kArrayPlaces, usable).value_or(std::filesystem::path());
   if (usable(wanted)) return std::filesystem::path(wanted);
-  return std::unexpected(refused_by_driver("array", "SPYRE_ARRAY names no file: " + std::string(wanted),
-                                           "set it to auto, off, or the path of libspyre-array.so"));
+  return std::unexpected(refused_by_driver("array", "no compute array: there is no file " + wanted,
+                                           "say auto, off, or the path of libspyre-array.so (--array, SPYRE_ARRAY)"));
 }
 
 }  // namespace svp

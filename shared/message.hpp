@@ -167,7 +167,8 @@ struct DeviceConfig {
   std::uint64_t quota_bytes;      // of region memory that this function may hold; 0: none but the card's memory
   std::uint64_t share_bytes;      // of region memory that this function is guaranteed, whatever others do
   std::uint64_t budget_bytes;     // of them, that it can touch, whatever others do; 0: all
-  std::uint8_t reserved[24];
+  std::uint32_t array_version;    // of the compute array (shared/array.hpp); 0: the card has none
+  std::uint8_t reserved[20];
 };
 static_assert(sizeof(DeviceConfig) == kStickBytes);
 

@@ -8,6 +8,7 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/function_commands.hpp"
 #include "firmware/core/reset.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -77,6 +78,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
   config.timer_hz = static_cast<std::uint32_t>(wire::kTicksPerSecond);
   config.virtual_functions = card.options.virtual_functions;
   config.watchdog_slices = card.options.watchdog_slices;
+  config.array_version = hal::array_version();
   config.quota_bytes = function.quota_bytes();
   config.share_bytes = share_bytes(card, function);
   if (!function.manages()) config.budget_bytes = std::min(card.pool.budget_bytes(function.id()), config.share_bytes);

@@ -138,6 +138,7 @@ CardDescription Broker::Impl::describe() const {
   card.state = told(phase.get());
   card.state_reason = phase_reason;
   card.cores = cores;
+  card.array = array;
   card.memory_bytes = options.card.memory_bytes;
   card.window_bytes = options.card.window_bytes;
   // Of the windows that are kept plugged, some may be on their way.

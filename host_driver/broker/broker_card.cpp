@@ -69,6 +69,7 @@ void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   set_phase(CardPhase::Running);
   emulator = session->emulator();
   cores = session->options().cores;
+  array = session->array_version();
   functions.clear();
   for (const Binding& binding : session->initial_bindings()) functions.push_back({.binding = binding});
   begin_renewal();

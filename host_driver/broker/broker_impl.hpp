@@ -278,6 +278,7 @@ struct Broker::Impl {
   CardLifetime lifetime = 0;
   pid_t emulator = 0;  // 0 when it has ended
   unsigned cores = 0;
+  std::uint32_t array = 0;  // version; 0: the card has none
   StateMachine<CardPhase> phase;
   std::string phase_reason;
   DeathCount deaths;

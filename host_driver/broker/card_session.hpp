@@ -50,6 +50,7 @@ class CardSession {
 
   const CardOptions& options() const { return card_->options(); }
   pid_t emulator() const { return card_->machine().pid(); }
+  std::uint32_t array_version() const { return management()->config().array_version; }
   std::uint64_t boot_epoch() const { return management()->config().boot_epoch; }
   // Fixed slots, M's among them; renewable ones follow: port p is slot fixed_slots() + p.
   unsigned fixed_slots() const { return card_->machine().slot_count(); }

@@ -63,6 +63,8 @@ void add_card_options(CLI::App& command, CardShape& shape) {
   add_size(command, "--budget", shape.budget_bytes,
            "of this machine's memory that the card may touch (default: its share of a third of what is available)",
            wire::kMiB, "whole MiB");
+  command.add_option("--array", shape.array,
+                     "compute array: off, auto or the plugin's path (default: SPYRE_ARRAY, else off)");
 }
 
 std::string what_is_wrong_with(const CardShape& shape) {
@@ -84,6 +86,7 @@ svp::CardOptions card_options(const CardShape& shape, unsigned sharing) {
   options.spare_slots = shape.spare_slots;
   options.populated_budget_bytes =
       shape.budget_bytes != 0 ? shape.budget_bytes : svp::default_populated_budget(sharing);
+  options.array = shape.array;
   if (shape.quota_bytes != 0) {
     options.boot_arguments = std::string(wire::boot::kQuotaMiB) + "=" + std::to_string(shape.quota_bytes / wire::kMiB);
   }

@@ -18,9 +18,11 @@ struct CardShape {
   unsigned spare_slots = svp::kDefaultSpareSlots;
   std::uint64_t quota_bytes = 0;   // of region memory, per VF; 0: none
   std::uint64_t budget_bytes = 0;  // of populated memory; 0: this machine's share
+  std::string array{};             // off, auto or a path; empty: as SPYRE_ARRAY says
 };
 
-// Adds --vfs, --cores, --memory, --spares (--slots), --quota and --budget. Sizes: "98G", "512M", "4096MiB", bytes.
+// Adds --vfs, --cores, --memory, --spares (--slots), --quota, --budget and --array. Sizes: "98G", "512M", "4096MiB",
+// bytes.
 void add_card_options(CLI::App& command, CardShape& shape);
 
 // The same ranges, for a shape that does not come from the command line: what is out of range. Empty: nothing is.

@@ -27,6 +27,7 @@ void print_card(const svp::CardDescription& card, const std::filesystem::path& f
   row("started", fmt::format("{:%F %T}", fmt::localtime(static_cast<std::time_t>(card.created))));
   row("contract", fmt::format("version {}", card.abi));
   row("cores", std::to_string(card.cores));
+  row("array", card.array == 0 ? "none" : fmt::format("version {}", card.array));
   row("memory", format_bytes(static_cast<double>(card.memory_bytes)));
   row("window", format_bytes(static_cast<double>(card.window_bytes)));
   row("slots", fmt::format("{} of {} in use, {} spare", card.slots_used, card.slots_total, card.slots_left));

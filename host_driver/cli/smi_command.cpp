@@ -73,6 +73,7 @@ nlohmann::ordered_json smi_json(const std::vector<svp::CardDescription>& cards, 
     nlohmann::ordered_json one = {{"card", card.name},
                                   {"state", svp::name(card.state)},
                                   {"cores", card.cores},
+                                  {"array", card.array},
                                   {"memory_bytes", card.memory_bytes},
                                   {"power_cycles", card.power_cycles},
                                   {"functions", nlohmann::ordered_json::array()}};

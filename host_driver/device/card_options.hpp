@@ -41,7 +41,8 @@ struct CardOptions {
   std::string name = "embedded";
   // Empty: found by find_firmware().
   std::filesystem::path firmware{};
-  // The emulator's plugin that is the card's compute array (docs/array.md). Empty: found by find_array().
+  // Whether the card has the compute array (docs/array.md): "off", "auto", or the plugin's path. Empty: as SPYRE_ARRAY
+  // says (find_array()).
   std::filesystem::path array{};
   // Harts; hart 0 is management and core 0. 0: min(2, CPUs of this machine).
   unsigned cores = 0;

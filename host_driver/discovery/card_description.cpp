@@ -84,6 +84,7 @@ CardDescription read_card(const Json& json) {
   card.state = choice(object, "state", kStates);
   card.state_reason = object.text("state_reason", kMaxText);
   card.cores = static_cast<unsigned>(object.number("cores", kMostCores));
+  card.array = static_cast<std::uint32_t>(object.number("array", std::numeric_limits<std::uint32_t>::max()));
   card.memory_bytes = object.number("memory_bytes", kAnyNumber);
   card.window_bytes = object.number("window_bytes", kAnyNumber);
   read_slots(object.member("slots"), object.path_of("slots"), card);
@@ -136,6 +137,7 @@ std::string to_json(const CardDescription& card, int indent) {
                   {"state", name(card.state)},
                   {"state_reason", card.state_reason.substr(0, kMaxReason)},
                   {"cores", card.cores},
+                  {"array", card.array},
                   {"memory_bytes", card.memory_bytes},
                   {"window_bytes", card.window_bytes},
                   {"slots", {{"total", card.slots_total}, {"used", card.slots_used}, {"left", card.slots_left}}},

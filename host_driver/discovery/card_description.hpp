@@ -65,6 +65,7 @@ struct CardDescription {
   CardState state = CardState::Running;
   std::string state_reason{};  // Dead: how it ended, "signal 9 (Killed)"; Recovering, Wedged: why
   unsigned cores = 0;
+  std::uint32_t array = 0;         // version of its compute array; 0: it has none
   std::uint64_t memory_bytes = 0;  // of the emulated machine
   std::uint64_t window_bytes = 0;
   unsigned slots_total = 0;

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "shared/array.hpp"
 #include "shared/units.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
@@ -14,6 +15,7 @@ namespace svp {
 namespace {
 
 using test::Program;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -190,7 +192,7 @@ TEST_F(LongLivedCard, CommandsToACardThatIsNotThereSayWhatToDo) {
 }
 
 TEST_F(LongLivedCard, InTheBackgroundItIsReadyWhenTheCommandReturns) {
-  const auto booted = run_spyre({"boot", "--name", "card0", "--vfs", "1", "--detach"});
+  const auto booted = run_spyre({"boot", "--name", "card0", "--vfs", "1", "--array", "auto", "--detach"});
   EXPECT_EQ(booted.code, 0) << booted.output;
   EXPECT_THAT(booted.output, HasSubstr("card0: ready: PF, VF1"));
   EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).code, 0);
@@ -200,7 +202,8 @@ TEST_F(LongLivedCard, InTheBackgroundItIsReadyWhenTheCommandReturns) {
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_EQ(json["name"], "card0");
   EXPECT_EQ(json["functions"].size(), 2u);
-  EXPECT_THAT(run_spyre({"inspect", "card0"}).output, HasSubstr("VF1"));
+  EXPECT_EQ(json["array"], wire::array::kVersion);
+  EXPECT_THAT(run_spyre({"inspect", "card0"}).output, AllOf(HasSubstr("VF1"), HasSubstr("array          version ")));
 
   Program follower(spyre({"logs", "card0", "--follow"}), environment());
   EXPECT_THAT(follower.wait_for_line("ready:"), HasSubstr("PF, VF1"));

@@ -82,6 +82,7 @@ void add_queue_structs(Builder& builder) {
   FIELD(DeviceConfig, quota_bytes);
   FIELD(DeviceConfig, share_bytes);
   FIELD(DeviceConfig, budget_bytes);
+  FIELD(DeviceConfig, array_version);
 }
 
 void add_window(Builder& builder) {

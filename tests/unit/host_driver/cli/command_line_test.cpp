@@ -106,7 +106,7 @@ TEST(CommandLine, SizesThatAreNoneAreRefused) {
 
 TEST(CommandLine, AShapeBecomesTheCardsOptions) {
   const auto line = parsed({"boot", "--name", "card0", "--vfs", "7", "--cores", "3", "--memory", "50G", "--spares", "9",
-                            "--quota", "2G", "--budget", "512M"});
+                            "--quota", "2G", "--budget", "512M", "--array", "auto"});
   EXPECT_EQ(line->serve.name, "card0");
   const auto options = card_options(line->serve.shape, 1);
   EXPECT_EQ(options.virtual_functions, 7u);
@@ -115,6 +115,8 @@ TEST(CommandLine, AShapeBecomesTheCardsOptions) {
   EXPECT_EQ(options.spare_slots, 9u);
   EXPECT_EQ(options.boot_arguments, "quota_mib=2048");
   EXPECT_EQ(options.populated_budget_bytes, 512 * wire::kMiB);
+  EXPECT_EQ(options.array, "auto");
+  EXPECT_TRUE(card_options(parsed({"boot"})->serve.shape, 1).array.empty()) << "the variable decides";
   EXPECT_EQ(parsed({"boot", "--slots", "3"})->serve.shape.spare_slots, 3u) << "its other name";
 }
 

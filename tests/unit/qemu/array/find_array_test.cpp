@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which array a card gets: SPYRE_ARRAY.
+// Which array a card gets: as it is asked for, else by SPYRE_ARRAY.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,6 +40,15 @@ TEST_F(FindArray, APathIsThatFileOrATypedError) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("/nowhere/array.so"));
   EXPECT_THAT(refused.error().next_step, HasSubstr("auto, off"));
+}
+
+TEST_F(FindArray, WhatACardIsAskedForComesBeforeTheVariable) {
+  const std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe");
+  ::setenv("SPYRE_ARRAY", "/nowhere/array.so", 1);
+  EXPECT_EQ(svp::value_or_throw(svp::find_array("off")), std::filesystem::path());
+  EXPECT_EQ(svp::value_or_throw(svp::find_array(file)), file);
+  ::setenv("SPYRE_ARRAY", file.c_str(), 1);
+  EXPECT_FALSE(svp::find_array("/nowhere/array.so"));
 }
 
 }  // namespace
