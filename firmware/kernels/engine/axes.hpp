@@ -64,10 +64,13 @@ class Combinations {
  public:
   // Indices 0, unit, 2 * unit … below extent.
   void add(unsigned d, std::uint32_t extent, std::uint32_t unit = 1) {
+    const std::uint64_t steps = (std::uint64_t{extent} + unit - 1) / unit;
+    if (steps == 1) return;  // index 0 alone
     dimension_[count_] = d;
     unit_[count_] = unit;
-    steps_[count_] = (std::uint64_t{extent} + unit - 1) / unit;
-    total_ *= steps_[count_++];
+    extent_[count_] = extent;
+    steps_[count_++] = steps;
+    total_ *= steps;
   }
   std::uint64_t total() const { return total_; }
 
@@ -111,11 +114,7 @@ class Combinations {
   // The combinations from `number` on, one after the other: without the divisions of for_each.
   class Walk {
    public:
-    Walk(const Combinations& combinations, const Axes& axes, std::uint64_t number)
-        : combinations_(combinations), axes_(axes), sticks_(combinations.sticks(axes, number)) {
-      unsigned i = 0;
-      combinations.for_each(number, [&](unsigned, std::uint32_t n) { index_[i++] = n; });
-    }
+    Walk(const Combinations& combinations, const Axes& axes, std::uint64_t number);
     const Addresses& sticks() const { return sticks_; }
     std::uint32_t index(unsigned d) const {
       for (unsigned i = 0; i < combinations_.count_; ++i) {
@@ -124,28 +123,27 @@ class Combinations {
       return 0;
     }
     void next() {
-      for (unsigned i = 0; i < combinations_.count_; ++i) {
-        const std::uint64_t to = std::uint64_t{index_[i]} + combinations_.unit_[i];
-        const bool last = to >= combinations_.steps_[i] * combinations_.unit_[i];
-        move(i, last ? 0 : static_cast<std::uint32_t>(to));
-        if (!last) return;
-      }
+      const std::uint64_t to = std::uint64_t{index_[0]} + unit_;
+      if (to >= cut_) return carry();
+      for (unsigned o = 0; o < axes_.operands(); ++o) sticks_.of[o] += step_[o];
+      index_[0] = static_cast<std::uint32_t>(to);
     }
 
    private:
-    void move(unsigned i, std::uint32_t to) {
-      const unsigned d = combinations_.dimension_[i];
-      for (unsigned o = 0; o < axes_.operands(); ++o) {
-        const Axis& axis = axes_.of(o, d);
-        sticks_.of[o] += axis.stick(to) - axis.stick(index_[i]);
-      }
-      index_[i] = to;
-    }
+    void carry();
+    void move(unsigned i, std::uint32_t to);
+    void find_cut();
 
     const Combinations& combinations_;
     const Axes& axes_;
     Addresses sticks_;
-    std::uint32_t index_[program::kMaxRank];
+    std::uint32_t index_[program::kMaxRank]{};
+    // Of the dimension that changes fastest: bytes from one index to the next, below `cut_`, which is the extent or the
+    // next multiple of `piece_`.
+    std::uint32_t unit_ = 0;
+    std::uint64_t step_[program::kMaxOperands];
+    std::uint32_t piece_ = 0;  // 0: all of it
+    std::uint64_t cut_ = 0;
   };
 
  private:
@@ -153,6 +151,7 @@ class Combinations {
   std::uint64_t total_ = 1;
   unsigned dimension_[program::kMaxRank]{};
   std::uint32_t unit_[program::kMaxRank]{};
+  std::uint32_t extent_[program::kMaxRank]{};
   std::uint64_t steps_[program::kMaxRank]{};
 };
 

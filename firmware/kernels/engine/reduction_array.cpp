@@ -27,9 +27,10 @@ class ByArray {
   std::uint64_t run() {
     if (sticks_ > wire::array::kMaxSticks || !lines_.is_even()) return 0;
     const auto most = std::min<std::uint64_t>(wire::array::kMaxLines, wire::array::kMaxSticks / sticks_);
+    Reduction::Walk walk(lines_, lines_.first());
     std::uint64_t done = lines_.first();
     while (done < lines_.end()) {
-      const unsigned count = collect(done, std::min(done + most, lines_.end()));
+      const unsigned count = collect(walk, std::min(most, lines_.end() - done));
       if (!ask(count)) break;
       done += count;
     }
@@ -37,13 +38,17 @@ class ByArray {
   }
 
  private:
-  // Lines from `first` on whose results have equally many lanes.
-  unsigned collect(std::uint64_t first, std::uint64_t end) {
-    return lines_.for_each_alike(first, end, [this](unsigned n, const Line& line) {
+  // Lines whose results have equally many lanes, and which the walk is then behind.
+  unsigned collect(Reduction::Walk& walk, std::uint64_t most) {
+    unsigned count = 0;
+    for (; count < most; ++count, walk.next()) {
+      const Line line = walk.line();
+      if (count > 0 && line.lanes != line_lanes_) break;
       line_lanes_ = line.lanes;
-      m_.line[n] = line.from;
-      m_.output[n] = line.to;
-    });
+      m_.line[count] = line.from;
+      m_.output[count] = line.to;
+    }
+    return count;
   }
 
   bool ask(unsigned count) {
