@@ -135,7 +135,7 @@ void Broker::Impl::let_owners_go() {
 
 // ---- power cycle ----------------------------------------------------------------------------------------------------
 
-void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
+void Broker::Impl::begin_power_cycle(ClientId id, const std::string& how) {
   const bool by_escalation = in(CardPhase::Recovering) && !how.empty();
   if (!in(CardPhase::Running) && !in(CardPhase::Dead) && !by_escalation) return reply_and_close(id, refusal_by_state());
   set_phase(CardPhase::Cycling);

@@ -224,7 +224,7 @@ struct Broker::Impl {
   void begin_attach_again();
   // From `from` up to the card reset, then the power cycle. `first`: what was tried before. `id`: who asked; 0: nobody.
   void begin_escalation(ClientId id, ResetLevel from, const std::string& why, std::vector<LevelAttempt> first);
-  void escalated(CardLifetime lifetime, ClientId id, const std::string& why, RecoveryReport report,
+  void escalated(CardLifetime lifetime, ClientId id, const std::string& why, const RecoveryReport& report,
                  Expected<std::vector<Binding>> attached);
   void attached_again(const std::vector<Binding>& now, const std::string& line);
   void nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report);
@@ -244,7 +244,7 @@ struct Broker::Impl {
   void card_failed(const std::string& why);
   void tell_owners(const std::string& how);
   void let_owners_go();
-  void begin_power_cycle(ClientId id, std::string how = {});
+  void begin_power_cycle(ClientId id, const std::string& how = {});
   void power_cycled(ClientId id, const std::string& how, Expected<std::shared_ptr<CardSession>> booted);
   void begin_stop(ClientId id);  // 0: not by a client
   void end_emulator();

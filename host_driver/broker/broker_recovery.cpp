@@ -113,7 +113,7 @@ void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::str
   if (!begun) nothing_but_power(id, why, before);
 }
 
-void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& why, RecoveryReport report,
+void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& why, const RecoveryReport& report,
                              Expected<std::vector<Binding>> attached) {
   if (of != lifetime || !in(CardPhase::Recovering)) return reply_and_close(id, refusal_by_state());
   if (!attached) return nothing_but_power(id, why, report);

@@ -98,7 +98,7 @@ nlohmann::ordered_json smi_json(const std::vector<svp::CardDescription>& cards, 
 
 std::string memory_text(const SmiRow& row) {
   if (!row.now) return "-";
-  const std::string held = format_bytes(static_cast<double>(row.now->granted_bytes));
+  std::string held = format_bytes(static_cast<double>(row.now->granted_bytes));
   if (row.now->quota_bytes == 0) return held;
   return held + " of " + format_bytes(static_cast<double>(row.now->quota_bytes));
 }
