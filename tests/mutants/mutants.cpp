@@ -1273,7 +1273,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .proof = Detected,
      .claim = "VF1/trap/barrier",
      .card = Card::FaultHeld},
-    // On a busy machine the launches that the scenario's gangs are held in may get no turn either.
+    // On a busy machine the launches that hold the gangs of the scenario may get no time slice either.
     {.scenario = "F46",
      .what = "parts of one function on one core run in turn",
      .proof = Contained,
