@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shared/device_program.hpp"
 #include "shared/kernel_abi.hpp"
 #include "shared/units.hpp"
 
@@ -123,7 +124,7 @@ struct LinesRequest {
   std::uint32_t opcode;       // wire::program::Opcode
   std::uint32_t format;       // Dl16 or Fp32, of both operands
   std::uint32_t along;        // 1: along the stick; 0: across sticks
-  std::uint32_t lines;        // 1 to kMaxLines; lines times sticks: up to kMaxSticks
+  std::uint32_t lines;        // 1 to kMaxLines; lines times sticks: up to most_line_sticks()
   std::uint32_t sticks;       // of each line
   std::uint32_t lanes;        // along: of the last stick, that take part; across: of the result, the others are 0
   std::uint32_t factor;       // of Mean and Exx2: the bits of an fp32
@@ -143,9 +144,12 @@ static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
 
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
-// Sticks that one request does at most: about 50 µs of the slowest operation.
-inline constexpr std::uint64_t kMaxSticks = 1024;
-inline constexpr std::uint64_t kMaxNormSticks = 512;  // of LayerNormNorm
+// Sticks that one request does at most: some 50 µs of the slowest operation (docs/array.md).
+inline constexpr std::uint64_t kMaxSticks = 512;
+inline constexpr std::uint64_t kMaxLineSticks = 1024;  // of Sum, Mean, Max and Min
+constexpr std::uint64_t most_line_sticks(program::Opcode opcode) {
+  return opcode == program::Opcode::Exx2 ? kMaxSticks : kMaxLineSticks;
+}
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
 inline constexpr unsigned kMaxDepth = 64;

@@ -192,7 +192,8 @@ OrderedJson shape_json(const CardShape& shape) {
           {"memory_bytes", shape.memory_bytes},
           {"spare_slots", shape.spare_slots},
           {"quota_bytes", shape.quota_bytes},
-          {"budget_bytes", shape.budget_bytes}};
+          {"budget_bytes", shape.budget_bytes},
+          {"array", shape.array}};
 }
 
 // "" and the number, or what is wrong with it.
@@ -206,9 +207,17 @@ std::string number_of(const nlohmann::json& object, const char* key, auto& numbe
   return {};
 }
 
+// A bundle may come from anybody: no file that it names is loaded into an emulator.
+std::string array_of(const nlohmann::json& value, std::string& array) {
+  if (value.is_string()) array = value.get<std::string>();
+  const bool is_known = value.is_string() && (array.empty() || array == "off" || array == "auto");
+  return is_known ? "" : "'array' is none of '', 'off' and 'auto'";
+}
+
 std::string shape_of(const nlohmann::json& json, CardShape& shape) {
   std::string wrong = svp::bundle::wrong_members(
-      json, "the card", {"virtual_functions", "cores", "memory_bytes", "spare_slots", "quota_bytes", "budget_bytes"});
+      json, "the card",
+      {"virtual_functions", "cores", "memory_bytes", "spare_slots", "quota_bytes", "budget_bytes", "array"});
   const auto read = [&](const char* key, auto& number) {
     if (wrong.empty()) wrong = number_of(json, key, number);
   };
@@ -218,6 +227,7 @@ std::string shape_of(const nlohmann::json& json, CardShape& shape) {
   read("spare_slots", shape.spare_slots);
   read("quota_bytes", shape.quota_bytes);
   read("budget_bytes", shape.budget_bytes);
+  if (wrong.empty()) wrong = array_of(json["array"], shape.array);
   return wrong.empty() ? what_is_wrong_with(shape) : wrong;
 }
 

@@ -39,13 +39,17 @@ struct Dl16 {
     return std::bit_cast<float>(bits | static_cast<std::uint32_t>(code & kSign) << 16);
   }
   static HWY_INLINE Lane code(float value) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu;
+    const Lane number = code_of_number(value);
+    return magnitude > 0x7F800000u ? kNan : number;
+  }
+  static HWY_INLINE Lane code_of_number(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     const auto rounded = static_cast<std::int32_t>((magnitude + (1u << 13)) >> 14) - (96 << 9);
     std::int32_t result = rounded < 0 ? 0 : rounded;
     result = result > wire::kDl16Max ? wire::kDl16Infinity : result;
-    result |= static_cast<std::int32_t>(bits >> 16 & kSign);
-    return static_cast<Lane>(magnitude > 0x7F800000u ? wire::kDl16Nan : result);
+    return static_cast<Lane>(static_cast<std::uint32_t>(result) | (bits >> 16 & kSign));
   }
   static HWY_INLINE Lane code_of_fp64(double value) {
     const auto bits = std::bit_cast<std::uint64_t>(value);
@@ -66,14 +70,7 @@ struct FiniteDl16 : Dl16 {
     const std::uint32_t bits = magnitude == 0 ? 0 : (magnitude << 14) + (96u << 23);
     return std::bit_cast<float>(bits | (extended & 0x80000000u));
   }
-  static HWY_INLINE Lane code(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-    const auto rounded = static_cast<std::int32_t>((magnitude + (1u << 13)) >> 14) - (96 << 9);
-    std::int32_t result = rounded < 0 ? 0 : rounded;
-    result = result > wire::kDl16Max ? wire::kDl16Infinity : result;
-    return static_cast<Lane>(static_cast<std::uint32_t>(result) | (bits >> 16 & kSign));
-  }
+  static HWY_INLINE Lane code(float value) { return code_of_number(value); }
 };
 
 struct Fp32 {

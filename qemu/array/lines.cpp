@@ -35,8 +35,9 @@ bool is_operation(const LinesRequest& request) {
 bool is_request(const LinesRequest& request) {
   if (!is_operation(request)) return false;
   const std::uint64_t lanes = wire::kStickBytes / (static_cast<Format>(request.format) == Format::Dl16 ? 2 : 4);
-  return is_count(request.lines, wire::array::kMaxLines) && is_count(request.sticks, wire::array::kMaxSticks) &&
-         std::uint64_t{request.lines} * request.sticks <= wire::array::kMaxSticks && is_count(request.lanes, lanes) &&
+  const std::uint64_t most = wire::array::most_line_sticks(static_cast<Opcode>(request.opcode));
+  return is_count(request.lines, wire::array::kMaxLines) && is_count(request.sticks, most) &&
+         std::uint64_t{request.lines} * request.sticks <= most && is_count(request.lanes, lanes) &&
          is_list(request.line_list) && is_list(request.output_list) && is_stick(request.step);
 }
 

@@ -14,7 +14,7 @@ namespace svp::array {
 
 struct LinesPlan {
   wire::array::LinesRequest request;  // a copy: what the kernel writes meanwhile changes nothing
-  std::array<const std::byte*, wire::array::kMaxSticks> stick;  // of the lines one after the other
+  std::array<const std::byte*, wire::array::kMaxLineSticks> stick;  // of the lines one after the other
   std::array<std::byte*, wire::array::kMaxLines> result;
 };
 

@@ -5,7 +5,6 @@
 
 #include "qemu/array/page_finder.hpp"
 #include "qemu/array/row_functions.hpp"
-#include "shared/device_program.hpp"
 
 namespace svp::array {
 namespace {
@@ -51,11 +50,6 @@ const std::byte* find_table(PageFinder& finder, std::uint64_t address, std::uint
   return begin;
 }
 
-std::uint64_t most_sticks(const Request& request) {
-  const auto opcode = static_cast<wire::program::Opcode>(request.opcode);
-  return opcode == wire::program::Opcode::LayerNormNorm ? wire::array::kMaxNormSticks : kMaxSticks;
-}
-
 // Sticks of the row that begin in the page.
 std::uint64_t sticks_in(const Page& page, std::uint64_t address, std::uint64_t step) {
   return step == 0 ? kMaxSticks : (page.end - address + step - 1) / step;
@@ -73,7 +67,7 @@ Answer prepare(const CardMemory& memory, std::uint64_t root, RowsPlan& plan) {
     plan.table = find_table(finder, request.table, missing);
     if (plan.table == nullptr) return {.outcome = Outcome::Missing, .operand = kTable, .address = missing};
   }
-  const std::uint64_t wanted = std::min(request.count, most_sticks(request));
+  const std::uint64_t wanted = std::min(request.count, kMaxSticks);
   std::uint64_t done = 0;
   while (done < wanted) {
     Stretch& stretch = plan.stretch[plan.stretches++];

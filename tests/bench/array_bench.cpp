@@ -67,7 +67,8 @@ BENCHMARK(product)->Arg(8)->Arg(34)->Unit(benchmark::kMicrosecond);
 // Of range(0) lines whose numbers spread over range(1) binades.
 void reduction(benchmark::State& state, Opcode opcode, Format format, bool along) {
   const auto lines = static_cast<std::uint32_t>(state.range(0));
-  const auto input = numbers(wire::array::kMaxSticks, static_cast<unsigned>(state.range(1)));
+  const std::uint64_t sticks = wire::array::most_line_sticks(opcode);
+  const auto input = numbers(sticks, static_cast<unsigned>(state.range(1)));
   std::vector<std::byte> output(std::size_t{lines} * wire::kStickBytes);
   const auto plan = std::make_unique<LinesPlan>();
   plan->request = {};
@@ -75,9 +76,9 @@ void reduction(benchmark::State& state, Opcode opcode, Format format, bool along
   plan->request.format = static_cast<std::uint32_t>(format);
   plan->request.along = along ? 1 : 0;
   plan->request.lines = lines;
-  plan->request.sticks = static_cast<std::uint32_t>(wire::array::kMaxSticks) / lines;
+  plan->request.sticks = static_cast<std::uint32_t>(sticks) / lines;
   plan->request.lanes = format == Format::Dl16 ? kLanes : kLanes / 2;
-  for (std::size_t n = 0; n < wire::array::kMaxSticks; ++n) {
+  for (std::size_t n = 0; n < sticks; ++n) {
     plan->stick[n] = reinterpret_cast<const std::byte*>(&input[n * kLanes]);
   }
   for (std::size_t i = 0; i < lines; ++i) plan->result[i] = &output[i * wire::kStickBytes];
@@ -95,23 +96,32 @@ BENCHMARK_CAPTURE(reduction, exx2_fp32, Opcode::Exx2, Format::Fp32, true)->Apply
 
 // Sticks that follow each other. What stands for a pair of LayerNorm's are numbers as good as others.
 void row(benchmark::State& state, Opcode opcode, Format format, unsigned inputs) {
-  const auto sticks = opcode == Opcode::LayerNormNorm ? wire::array::kMaxNormSticks : wire::array::kMaxSticks;
-  auto input = numbers(sticks, 8);
-  std::vector<std::byte> output(sticks * wire::kStickBytes);
+  auto input = numbers(wire::array::kMaxSticks, 8);
+  std::vector<std::byte> output(wire::array::kMaxSticks * wire::kStickBytes);
   const auto plan = std::make_unique<RowsPlan>();
   plan->request = {};
   plan->request.opcode = static_cast<std::uint32_t>(opcode);
   plan->request.format = static_cast<std::uint32_t>(format);
   plan->request.inputs = inputs;
-  plan->request.count = sticks;
+  plan->request.count = wire::array::kMaxSticks;
   for (auto& operand : plan->request.row) operand.step = wire::kStickBytes;
+  const auto table = numbers(wire::array::kTableBytes / wire::kStickBytes, 60);
+  plan->table = reinterpret_cast<const std::byte*>(table.data());
   plan->stretches = 1;
-  plan->stretch[0].count = sticks;
+  plan->stretch[0].count = wire::array::kMaxSticks;
   plan->stretch[0].at.fill(reinterpret_cast<std::byte*>(input.data()));
   plan->stretch[0].at[wire::array::kOutput] = output.data();
   for ([[maybe_unused]] auto _ : state) execute(*plan);
 }
 BENCHMARK_CAPTURE(row, add_dl16, Opcode::Add, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, maximum_dl16, Opcode::Maximum, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, clip_dl16, Opcode::Clip, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, floor_dl16, Opcode::Floor, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, less_dl16, Opcode::Less, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, where_dl16, Opcode::Where, Format::Dl16, 3)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, exp_dl16, Opcode::Exp, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, add_fp32, Opcode::Add, Format::Fp32, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(row, div_fp32, Opcode::Div, Format::Fp32, 2)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(row, div_dl16, Opcode::Div, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(row, layer_norm_scale_dl16, Opcode::LayerNormScale, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(row, layer_norm_norm_dl16, Opcode::LayerNormNorm, Format::Dl16, 5)->Unit(benchmark::kMicrosecond);

@@ -25,8 +25,9 @@ class ByArray {
 
   // How many lines are done.
   std::uint64_t run() {
-    if (sticks_ > wire::array::kMaxSticks || !lines_.is_even()) return 0;
-    const auto most = std::min<std::uint64_t>(wire::array::kMaxLines, wire::array::kMaxSticks / sticks_);
+    const std::uint64_t sticks = wire::array::most_line_sticks(work_.operation.opcode);
+    if (sticks_ > sticks || !lines_.is_even()) return 0;
+    const auto most = std::min<std::uint64_t>(wire::array::kMaxLines, sticks / sticks_);
     Reduction::Walk walk(lines_, lines_.first());
     std::uint64_t done = lines_.first();
     while (done < lines_.end()) {

@@ -10,6 +10,7 @@ namespace {
 
 // Of one request. An operand's pages are missing one after the other, and each is there once it has been touched.
 constexpr unsigned kTries = 32;
+static_assert(kMaxRowInputs <= wire::array::kMaxInputs);
 
 }  // namespace
 

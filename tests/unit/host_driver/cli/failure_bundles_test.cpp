@@ -31,7 +31,7 @@ FaultRun example() {
   Script script(11);
   script.add(wrong_result())
       .add({.point = Point::Kill, .action = Action::Kill, .trigger = {.first = svp::fault::Number::random(5, 9)}});
-  return {.script = script, .seconds = 3, .shape = {.virtual_functions = 5, .cores = 2}};
+  return {.script = script, .seconds = 3, .shape = {.virtual_functions = 5, .cores = 2, .array = "auto"}};
 }
 
 Bundle with(Bundle bundle, const json& changes) {
@@ -49,6 +49,7 @@ TEST(FaultRunBundle, HoldsEverythingThatDecidesTheRun) {
   EXPECT_EQ(again->seconds, 3u);
   EXPECT_EQ(again->shape.virtual_functions, 5u);
   EXPECT_EQ(again->shape.cores, 2u);
+  EXPECT_EQ(again->shape.array, "auto");
   EXPECT_EQ(again->shape.memory_bytes, run.shape.memory_bytes);
 }
 
@@ -65,6 +66,8 @@ TEST(FaultRunBundle, IsReadStrictly) {
                                                 {{{"card", {{"memory_bytes", 1}}}}, "memory"},
                                                 {{{"card", {{"memory_bytes", "1"}}}}, "memory_bytes"},
                                                 {{{"card", {{"gpu", 1}}}}, "'gpu'"},
+                                                {{{"card", {{"array", 1}}}}, "'array'"},
+                                                {{{"card", {{"array", "/tmp/array.so"}}}}, "'array'"},
                                                 {{{"faults", {{"seed", 12}}}}, "seed"},
                                                 {{{"faults", {{"faults", json::array()}}}}, "empty"},
                                                 {{{"faults", "none"}}, "object"}};
@@ -113,8 +116,7 @@ TEST(FaultRunRules, NothingButTheVerdictIsExactWhenTheCardIsKilled) {
 TEST(FaultRunRules, FiredIsExactWhenTheRunCannotEndBeforeIt) {
   const auto fired = [](svp::fault::Trigger trigger) {
     trigger.function = kVictim;
-    const Script script =
-        Script(1).add({.point = Point::CardDmaStep, .action = Action::Abort, .trigger = std::move(trigger)});
+    const Script script = Script(1).add({.point = Point::CardDmaStep, .action = Action::Abort, .trigger = trigger});
     return exact(script, "fault 0", "fired");
   };
   EXPECT_TRUE(fired({.first = 1'000'000}));

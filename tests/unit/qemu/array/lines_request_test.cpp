@@ -104,7 +104,7 @@ TEST_F(LinesRequests, AreRefusedWhenTheyAreNone) {
   EXPECT_TRUE(refused([](LinesRequest& r) { r.lines = 0; }));
   EXPECT_TRUE(refused([](LinesRequest& r) { r.lines = wire::array::kMaxLines + 1; }));
   EXPECT_TRUE(refused([](LinesRequest& r) { r.sticks = 0; }));
-  EXPECT_TRUE(refused([](LinesRequest& r) { r.sticks = wire::array::kMaxSticks / kLines + 1; }));
+  EXPECT_TRUE(refused([](LinesRequest& r) { r.sticks = wire::array::kMaxLineSticks / kLines + 1; }));
   EXPECT_TRUE(refused([](LinesRequest& r) { r.sticks = ~0u; }));
   EXPECT_TRUE(refused([](LinesRequest& r) { r.lanes = 0; }));
   EXPECT_TRUE(refused([](LinesRequest& r) { r.lanes = 65; }));
@@ -114,6 +114,19 @@ TEST_F(LinesRequests, AreRefusedWhenTheyAreNone) {
   EXPECT_TRUE(refused([](LinesRequest& r) { r.step = std::uint64_t{1} << 38; }));
   EXPECT_TRUE(refused([&](LinesRequest&) { set_line(1, kWindow + 2); }));
   EXPECT_TRUE(refused([&](LinesRequest&) { set_output(2, std::uint64_t{1} << 63); }));
+}
+
+TEST_F(LinesRequests, OfExx2AreAlongTheStickAndShorter) {
+  const auto outcome = [&](std::uint32_t along, std::uint32_t sticks) {
+    return outcome_of([&](LinesRequest& r) {
+      r.opcode = static_cast<std::uint32_t>(Opcode::Exx2);
+      r.along = along;
+      r.sticks = sticks;
+    });
+  };
+  EXPECT_EQ(outcome(1, wire::array::kMaxSticks / kLines), Outcome::Done);
+  EXPECT_EQ(outcome(1, wire::array::kMaxSticks / kLines + 1), Outcome::Refused);
+  EXPECT_EQ(outcome(0, 1), Outcome::Refused);
 }
 
 }  // namespace
