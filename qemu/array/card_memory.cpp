@@ -32,7 +32,7 @@ std::optional<Page> page_of(const CardMemory& memory, std::uint64_t entry, std::
 }  // namespace
 
 std::optional<Page> find_page(const CardMemory& memory, std::uint64_t root, std::uint64_t address) {
-  if (root == 0 || address >= kLowerHalf) return std::nullopt;
+  if (address >= kLowerHalf) return std::nullopt;
   std::uint64_t table = root;
   for (unsigned level = kLevels; level-- > 0;) {
     const unsigned shift = kPageShift + level * kIndexBits;

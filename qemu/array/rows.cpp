@@ -36,18 +36,17 @@ Answer check(const Request& request) {
   return {.outcome = Outcome::Done};
 }
 
-// Null when it is not mapped as one piece; `missing` is then the byte that is not.
-const std::byte* find_table(PageFinder& finder, std::uint64_t address, std::uint64_t& missing) {
-  const std::byte* begin = nullptr;
+// Refused when its pages do not lie one behind the other.
+Answer find_table(PageFinder& finder, RowsPlan& plan) {
+  const std::uint64_t address = plan.request.table;
   for (std::uint64_t at = address; at < address + wire::array::kTableBytes;) {
     const Page* const page = finder.find(kTable, at, false);
-    missing = at;
-    if (page == nullptr) return nullptr;
-    if (begin == nullptr) begin = page->at(at);
-    if (page->at(at) != begin + (at - address)) return nullptr;
+    if (page == nullptr) return missing(kTable, at);
+    if (at == address) plan.table = page->at(at);
+    if (page->at(at) != plan.table + (at - address)) return refused(kTable);
     at = page->end;
   }
-  return begin;
+  return {.outcome = Outcome::Done};
 }
 
 // Sticks of the row that begin in the page.
@@ -63,9 +62,7 @@ Answer prepare(const CardMemory& memory, std::uint64_t root, RowsPlan& plan) {
   if (const Answer bad = check(request); bad.outcome != Outcome::Done) return bad;
   PageFinder finder(memory, root);
   if (reads_table(request)) {
-    std::uint64_t missing = 0;
-    plan.table = find_table(finder, request.table, missing);
-    if (plan.table == nullptr) return {.outcome = Outcome::Missing, .operand = kTable, .address = missing};
+    if (const Answer bad = find_table(finder, plan); bad.outcome != Outcome::Done) return bad;
   }
   const std::uint64_t wanted = std::min(request.count, kMaxSticks);
   std::uint64_t done = 0;

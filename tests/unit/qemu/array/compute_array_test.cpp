@@ -137,6 +137,16 @@ TEST_F(Array, FindsTheTableOfAFunctionAsOnePiece) {
   EXPECT_EQ(request().outcome, Outcome::Missing);
   EXPECT_EQ(request().operand, wire::array::kTable);
   EXPECT_EQ(request().address, kWindow + 2 * MemoryBuilder::kLargePage);
+
+  const std::uint64_t before = request().table / MemoryBuilder::kPage * MemoryBuilder::kPage;
+  card.take_page();
+  const std::uint64_t behind = card.take_page();
+  for (std::uint64_t i = 0; i < wire::array::kTableBytes; i += MemoryBuilder::kPage) {
+    card.map(before + MemoryBuilder::kPage + i, behind, 0);  // mapped, all of it to one page
+  }
+  array.work(kHart);
+  EXPECT_EQ(request().outcome, Outcome::Refused) << "nothing is missing, and touching it would not help";
+  EXPECT_EQ(request().operand, wire::array::kTable);
 }
 
 // Two launches of one function on one core: the hint is the same instruction of the same text.

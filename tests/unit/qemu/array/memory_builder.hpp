@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a card with page tables in it, for tests of the compute array: what a launch would have, made by hand.
+// Nothing is mapped in front of it and behind it.
 #pragma once
+
+#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
+#include <new>
 
 #include "qemu/array/card_memory.hpp"
 
@@ -23,11 +26,22 @@ class MemoryBuilder {
   static constexpr std::uint64_t kPage = 4096;
   static constexpr std::uint64_t kLargePage = kPage * 512;
 
-  explicit MemoryBuilder(std::uint64_t bytes) : bytes_(bytes + kLargePage) { root_ = take_page(); }
+  explicit MemoryBuilder(std::uint64_t bytes) : bytes_(bytes) {
+    mapped_ = ::mmap(nullptr, mapped_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped_ == MAP_FAILED) throw std::bad_alloc();
+    // On a large page of the host as well, so that offsets are aligned in both.
+    const auto place = reinterpret_cast<std::uintptr_t>(mapped_);
+    base_ = reinterpret_cast<std::byte*>((place / kLargePage + 1) * kLargePage);
+    if (::mprotect(base_, bytes_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+    root_ = take_page();
+  }
+  ~MemoryBuilder() { ::munmap(mapped_, mapped_bytes()); }
+  MemoryBuilder(const MemoryBuilder&) = delete;
+  MemoryBuilder& operator=(const MemoryBuilder&) = delete;
 
-  svp::array::CardMemory memory() { return {base(), kFirst, size()}; }
+  svp::array::CardMemory memory() { return {base_, kFirst, bytes_}; }
   std::uint64_t root() const { return root_; }
-  std::byte* at(std::uint64_t physical) { return base() + (physical - kFirst); }
+  std::byte* at(std::uint64_t physical) { return base_ + (physical - kFirst); }
 
   std::uint64_t take_page() { return take(kPage); }
   std::uint64_t take_large_page() {
@@ -52,21 +66,18 @@ class MemoryBuilder {
   static std::uint64_t frame(std::uint64_t physical) { return physical >> 12 << 10; }
 
  private:
-  // On a large page of the host as well, so that offsets are aligned in both.
-  std::byte* base() {
-    const auto place = reinterpret_cast<std::uintptr_t>(bytes_.data());
-    return bytes_.data() + ((place + kLargePage - 1) / kLargePage * kLargePage - place);
-  }
-  std::uint64_t size() const { return bytes_.size() - kLargePage; }
+  std::uint64_t mapped_bytes() const { return bytes_ + 3 * kLargePage; }
   std::uint64_t take(std::uint64_t bytes) {
     const std::uint64_t place = kFirst + next_;
     next_ += bytes;
-    return next_ <= size() ? place : throw std::bad_alloc();
+    return next_ <= bytes_ ? place : throw std::bad_alloc();
   }
 
-  std::vector<std::byte> bytes_;
+  std::uint64_t bytes_;  // whole pages
+  void* mapped_ = nullptr;
+  std::byte* base_ = nullptr;
   std::uint64_t next_ = 0;
-  std::uint64_t root_;
+  std::uint64_t root_ = 0;
 };
 
 }  // namespace test
