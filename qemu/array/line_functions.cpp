@@ -70,58 +70,80 @@ constexpr unsigned kLanes32 = wire::kStickBytes / sizeof(std::uint32_t);
 constexpr unsigned kNarrow = 31 - 10 - 6;  // binades: an int32's bits, without those of a number and of 64 of them
 constexpr std::uint32_t kUpperHalf = 32;   // exponents from here on
 
-// Sticks in which each number is a significand, with its sign, and an exponent.
-struct Units {
-  std::int16_t significand[kSumChunk][kLanes16];
-  std::uint16_t exponent[kSumChunk][kLanes16];
-  std::uint16_t below_smallest[kLanes16];  // of the magnitudes that are not zero, less one
-  std::uint16_t largest[kLanes16];
+struct Codes {
+  std::uint16_t lane[kLanes16];
 };
-
-HWY_INLINE void clear(Units& units) {
-  for (unsigned c = 0; c < kLanes16; ++c) {
-    units.below_smallest[c] = 0xFFFF;
-    units.largest[c] = 0;
-  }
+// Lanes that take no part become zero.
+HWY_INLINE Codes load(const std::byte* stick, unsigned lanes) {
+  Codes codes;
+  std::memcpy(&codes, stick, sizeof codes);
+  for (unsigned c = lanes; c < kLanes16; ++c) codes.lane[c] = 0;
+  return codes;
 }
 
-HWY_INLINE void take(Units& units, unsigned n, const std::byte* stick, unsigned lanes) {
-  std::uint16_t code[kLanes16];
-  std::memcpy(code, stick, sizeof code);
-  for (unsigned c = lanes; c < kLanes16; ++c) code[c] = 0;
-  for (unsigned c = 0; c < kLanes16; ++c) {
-    const auto magnitude = static_cast<std::uint16_t>(code[c] & wire::kDl16MagnitudeBits);
-    const auto digits = static_cast<std::uint16_t>((magnitude & 0x1FF) | 0x200);
-    const auto number = static_cast<std::int16_t>(magnitude == 0 ? 0 : digits);
-    units.significand[n][c] = static_cast<std::int16_t>((code[c] & wire::kDl16SignBit) != 0 ? -number : number);
-    units.exponent[n][c] = static_cast<std::uint16_t>(magnitude >> wire::kDl16FractionBits);
-    const auto below = static_cast<std::uint16_t>(magnitude - 1);
-    units.below_smallest[c] = below < units.below_smallest[c] ? below : units.below_smallest[c];
-    units.largest[c] = units.largest[c] < magnitude ? magnitude : units.largest[c];
+// Of the magnitudes in each lane; the smallest of those that are not zero, less one.
+struct Ranges {
+  std::uint16_t below_smallest[kLanes16];
+  std::uint16_t largest[kLanes16];
+
+  Ranges() {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      below_smallest[c] = 0xFFFF;
+      largest[c] = 0;
+    }
   }
-}
+  HWY_INLINE void include(const Codes& codes) {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      const auto magnitude = static_cast<std::uint16_t>(codes.lane[c] & wire::kDl16MagnitudeBits);
+      const auto below = static_cast<std::uint16_t>(magnitude - 1);
+      below_smallest[c] = below < below_smallest[c] ? below : below_smallest[c];
+      largest[c] = largest[c] < magnitude ? magnitude : largest[c];
+    }
+  }
+};
 
 HWY_INLINE std::uint16_t exponent_of_smallest(std::uint16_t below_smallest) {
   return static_cast<std::uint16_t>(static_cast<std::uint16_t>(below_smallest + 1) >> wire::kDl16FractionBits);
 }
+// Zero for lanes that hold zeros only.
 HWY_INLINE std::uint16_t spread_of(std::uint16_t below_smallest, std::uint16_t largest) {
   const auto binades =
       static_cast<std::uint16_t>((largest >> wire::kDl16FractionBits) - exponent_of_smallest(below_smallest));
   return largest == 0 ? std::uint16_t{0} : binades;
 }
 
-HWY_INLINE std::int32_t shifted(std::int16_t significand, std::uint32_t exponent, std::uint32_t low) {
-  return static_cast<std::int32_t>(significand) << (exponent - low & 31);
-}
-HWY_INLINE std::int64_t shifted_wide(std::int16_t significand, std::uint32_t exponent) {
-  return static_cast<std::int64_t>(significand) << (exponent & 31);
-}
+// A number as its significand, with its sign, and its exponent.
+struct Units {
+  std::int16_t significand[kLanes16];
+  std::uint16_t exponent[kLanes16];
 
-// A unit is the last place of a number with exponent `low`.
+  HWY_INLINE explicit Units(const Codes& codes) {
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      const std::uint16_t code = codes.lane[c];
+      const auto magnitude = static_cast<std::uint16_t>(code & wire::kDl16MagnitudeBits);
+      const auto digits = static_cast<std::uint16_t>((magnitude & 0x1FF) | 0x200);
+      const auto number = static_cast<std::int16_t>(magnitude == 0 ? 0 : digits);
+      significand[c] = static_cast<std::int16_t>((code & wire::kDl16SignBit) != 0 ? -number : number);
+      exponent[c] = static_cast<std::uint16_t>(magnitude >> wire::kDl16FractionBits);
+    }
+  }
+  bool is_upper(unsigned c) const { return exponent[c] >= kUpperHalf; }
+  std::int64_t in_half(unsigned c) const { return static_cast<std::int64_t>(significand[c]) << (exponent[c] & 31); }
+  // A unit is the last place of a number with exponent `low`.
+  std::int32_t from(unsigned c, std::uint32_t low) const {
+    return static_cast<std::int32_t>(significand[c]) << (exponent[c] - low & 31);
+  }
+};
+
 HWY_INLINE float from_units(std::int32_t units, std::uint32_t low) {
   const std::uint32_t exponent = low + 127 - 31 - wire::kDl16FractionBits;
   return static_cast<float>(units) * std::bit_cast<float>(exponent << 23);
 }
+// 2^(exponent - 40), the value of a unit.
+HWY_INLINE double unit_of(std::uint32_t exponent) {
+  return std::bit_cast<double>(std::uint64_t{exponent + 1023 - 31 - wire::kDl16FractionBits} << 52);
+}
+
 // Sums of the numbers with the larger and with the smaller exponents, before they are added.
 struct Halves {
   double upper;
@@ -132,52 +154,48 @@ HWY_INLINE Halves halves_of(std::int64_t upper, std::int64_t lower) {
 }
 HWY_INLINE float rounded_once(const Halves& halves) { return svp::array::rounded_once(halves.upper, halves.lower); }
 
-HWY_INLINE void add_narrow(const Units& units, unsigned count, float (&sum)[kLanes16]) {
+// ---- across: one sum for each lane, of some sticks ------------------------------------------------------------------
+
+HWY_INLINE void add_narrow(const LineView& line, unsigned first, unsigned count, const Ranges& ranges,
+                           float (&sum)[kLanes16]) {
   std::int32_t total[kLanes16]{};
   std::uint16_t low[kLanes16];
-  for (unsigned c = 0; c < kLanes16; ++c) low[c] = exponent_of_smallest(units.below_smallest[c]);
-  for (unsigned n = 0; n < count; ++n) {
-    for (unsigned c = 0; c < kLanes16; ++c) {
-      total[c] += shifted(units.significand[n][c], units.exponent[n][c], low[c]);
-    }
+  for (unsigned c = 0; c < kLanes16; ++c) low[c] = exponent_of_smallest(ranges.below_smallest[c]);
+  for (unsigned n = first; n < first + count; ++n) {
+    const Units units(load(line.stick[n], line.lanes));
+    for (unsigned c = 0; c < kLanes16; ++c) total[c] += units.from(c, low[c]);
   }
   for (unsigned c = 0; c < kLanes16; ++c) sum[c] += from_units(total[c], low[c]);
 }
 
-HWY_INLINE void add_wide(const Units& units, unsigned count, float (&sum)[kLanes16]) {
+HWY_INLINE void add_wide(const LineView& line, unsigned first, unsigned count, float (&sum)[kLanes16]) {
   std::int64_t upper[kLanes16]{};
   std::int64_t lower[kLanes16]{};
-  for (unsigned n = 0; n < count; ++n) {
+  for (unsigned n = first; n < first + count; ++n) {
+    const Units units(load(line.stick[n], line.lanes));
     for (unsigned c = 0; c < kLanes16; ++c) {
-      const std::int64_t value = shifted_wide(units.significand[n][c], units.exponent[n][c]);
-      const bool is_upper = units.exponent[n][c] >= kUpperHalf;
-      upper[c] += is_upper ? value : 0;
-      lower[c] += is_upper ? 0 : value;
+      const std::int64_t value = units.in_half(c);
+      upper[c] += units.is_upper(c) ? value : 0;
+      lower[c] += units.is_upper(c) ? 0 : value;
     }
   }
   for (unsigned c = 0; c < kLanes16; ++c) sum[c] += rounded_once(halves_of(upper[c], lower[c]));
 }
 
-// ---- along: stick 0 of the units ------------------------------------------------------------------------------------
-
-// Of all lanes of one stick.
-struct Range {
-  std::uint16_t below_smallest = 0xFFFF;
-  std::uint16_t largest = 0;
-
-  HWY_INLINE explicit Range(const Units& units) {
-    for (unsigned c = 0; c < kLanes16; ++c) {
-      below_smallest = units.below_smallest[c] < below_smallest ? units.below_smallest[c] : below_smallest;
-      largest = largest < units.largest[c] ? units.largest[c] : largest;
-    }
-  }
-  bool is_narrow() const { return spread_of(below_smallest, largest) <= kNarrow; }
-  std::uint32_t low() const { return exponent_of_smallest(below_smallest); }
-};
+// ---- along: one sum of a stick --------------------------------------------------------------------------------------
 
 HWY_INLINE std::int32_t sum_in_units(const Units& units, std::uint32_t low) {
   std::int32_t total = 0;
-  for (unsigned c = 0; c < kLanes16; ++c) total += shifted(units.significand[0][c], units.exponent[0][c], low);
+  for (unsigned c = 0; c < kLanes16; ++c) total += units.from(c, low);
+  return total;
+}
+
+HWY_INLINE std::int64_t squares_in_units(const Units& units, std::uint32_t low) {
+  std::int64_t total = 0;
+  for (unsigned c = 0; c < kLanes16; ++c) {
+    const std::int64_t value = units.from(c, low);
+    total += value * value;
+  }
   return total;
 }
 
@@ -185,80 +203,85 @@ HWY_INLINE Halves sum_in_halves(const Units& units) {
   std::int64_t upper = 0;
   std::int64_t lower = 0;
   for (unsigned c = 0; c < kLanes16; ++c) {
-    const std::int64_t value = shifted_wide(units.significand[0][c], units.exponent[0][c]);
-    const bool is_upper = units.exponent[0][c] >= kUpperHalf;
-    upper += is_upper ? value : 0;
-    lower += is_upper ? 0 : value;
+    const std::int64_t value = units.in_half(c);
+    upper += units.is_upper(c) ? value : 0;
+    lower += units.is_upper(c) ? 0 : value;
   }
   return halves_of(upper, lower);
-}
-
-HWY_INLINE std::int64_t squares_in_units(const Units& units, std::uint32_t low) {
-  std::int64_t total = 0;
-  for (unsigned c = 0; c < kLanes16; ++c) {
-    const std::int64_t value = shifted(units.significand[0][c], units.exponent[0][c], low);
-    total += value * value;
-  }
-  return total;
 }
 
 HWY_INLINE double exact_squares(const Units& units) {
   std::uint64_t total[4]{};
   for (unsigned c = 0; c < kLanes16; ++c) {
-    const std::int32_t significand = units.significand[0][c];
-    const auto square = static_cast<std::uint64_t>(significand * significand) << 2 * (units.exponent[0][c] & 15);
-    for (unsigned g = 0; g < 4; ++g) total[g] += units.exponent[0][c] >> 4 == g ? square : 0;
+    const std::int32_t significand = units.significand[c];
+    const auto square = static_cast<std::uint64_t>(significand * significand) << 2 * (units.exponent[c] & 15);
+    for (unsigned g = 0; g < 4; ++g) total[g] += units.exponent[c] >> 4 == g ? square : 0;
   }
   return rounded_to_fp64(total) * 0x1p-80;
 }
 
-// 2^(exponent - 40), the value of a unit.
-HWY_INLINE double unit_of(std::uint32_t exponent) {
-  return std::bit_cast<double>(std::uint64_t{exponent + 1023 - 31 - wire::kDl16FractionBits} << 52);
-}
+// Of all lanes of a stick.
+struct Range {
+  std::uint16_t largest = 0;
+  std::uint16_t spread = 0;
+  std::uint16_t low = 0;  // the exponent of the smallest that is not zero
+
+  HWY_INLINE explicit Range(const Codes& codes) {
+    Ranges ranges;
+    ranges.include(codes);
+    std::uint16_t below_smallest = 0xFFFF;
+    for (unsigned c = 0; c < kLanes16; ++c) {
+      below_smallest = ranges.below_smallest[c] < below_smallest ? ranges.below_smallest[c] : below_smallest;
+      largest = largest < ranges.largest[c] ? ranges.largest[c] : largest;
+    }
+    spread = spread_of(below_smallest, largest);
+    low = exponent_of_smallest(below_smallest);
+  }
+};
 
 }  // namespace
 
 void sums_across(const LineView& line, LineSums& sums) {
-  Units units;
   for (unsigned first = 0; first < line.sticks; first += kSumChunk) {
     const unsigned count = std::min(kSumChunk, line.sticks - first);
-    clear(units);
-    for (unsigned n = 0; n < count; ++n) take(units, n, line.stick[first + n], line.lanes);
+    Ranges ranges;
+    for (unsigned n = first; n < first + count; ++n) ranges.include(load(line.stick[n], line.lanes));
     std::uint16_t spread = 0;
     for (unsigned c = 0; c < kLanes16; ++c) {
-      const std::uint16_t of_lane = spread_of(units.below_smallest[c], units.largest[c]);
+      const std::uint16_t of_lane = spread_of(ranges.below_smallest[c], ranges.largest[c]);
       spread = spread < of_lane ? of_lane : spread;
-      sums.largest[c] = sums.largest[c] < units.largest[c] ? units.largest[c] : sums.largest[c];
+      sums.largest[c] = sums.largest[c] < ranges.largest[c] ? ranges.largest[c] : sums.largest[c];
     }
-    spread <= kNarrow ? add_narrow(units, count, sums.sum) : add_wide(units, count, sums.sum);
+    spread <= kNarrow ? add_narrow(line, first, count, ranges, sums.sum) : add_wide(line, first, count, sums.sum);
   }
 }
 
 // Into lane 0.
 void sums_along(const LineView& line, LineSums& sums) {
-  Units units;
+  float sum = 0;
+  std::uint16_t largest = 0;
   for (unsigned n = 0; n < line.sticks; ++n) {
-    clear(units);
-    take(units, 0, line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
-    const Range range(units);
-    sums.sum[0] += range.is_narrow() ? from_units(sum_in_units(units, range.low()), range.low())
-                                     : rounded_once(sum_in_halves(units));
-    sums.largest[0] = std::max(sums.largest[0], range.largest);
+    const Codes codes = load(line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
+    const Range range(codes);
+    const Units units(codes);
+    sum += range.spread <= kNarrow ? from_units(sum_in_units(units, range.low), range.low)
+                                   : rounded_once(sum_in_halves(units));
+    largest = std::max(largest, range.largest);
   }
+  sums.sum[0] = sum;
+  sums.largest[0] = largest;
 }
 
 void moments_along(const LineView& line, LineMoments& moments) {
-  Units units;
   for (unsigned n = 0; n < line.sticks; ++n) {
-    clear(units);
-    take(units, 0, line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
-    const Range range(units);
+    const Codes codes = load(line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
+    const Range range(codes);
     moments.finite = moments.finite && range.largest <= wire::kDl16Max;
-    if (range.is_narrow()) {
-      const double unit = unit_of(range.low());
-      moments.sum += static_cast<double>(sum_in_units(units, range.low())) * unit;
-      moments.squares += static_cast<double>(squares_in_units(units, range.low())) * (unit * unit);
+    const Units units(codes);
+    if (range.spread <= kNarrow) {
+      const double unit = unit_of(range.low);
+      moments.sum += static_cast<double>(sum_in_units(units, range.low)) * unit;
+      moments.squares += static_cast<double>(squares_in_units(units, range.low)) * (unit * unit);
     } else {
       const Halves halves = sum_in_halves(units);
       moments.sum += halves.upper + halves.lower;

@@ -175,12 +175,13 @@ std::uint64_t times_factor(double value) {
   return std::isnan(product) ? std::uint64_t{0x7FF8} << 48 : std::bit_cast<std::uint64_t>(product);
 }
 
-enum class Numbers { Near, All, WithInfinities, WithNan };
+enum class Numbers { Near, All, Apart, WithInfinities, WithNan };
 
 struct Case {
   const char* name;
   Numbers numbers;
   unsigned lines, sticks, lanes;
+  unsigned apart = 0;  // binades between the numbers of Apart, most of which are as large as their exponents allow
 };
 
 class Lines : public testing::TestWithParam<Case> {
@@ -195,6 +196,12 @@ class Lines : public testing::TestWithParam<Case> {
     const std::uint32_t sign = dl16 ? below(2) << 15 : below(2) << 31;
     if (special) return (dl16 ? wire::kDl16Infinity : 0x7F800000u) | sign;
     if (below(16) == 0) return sign;
+    if (numbers == Numbers::Apart) {
+      const unsigned exponent = (dl16 ? 5 : 100) + below(2) * GetParam().apart;
+      const unsigned places = dl16 ? 9 : 23;
+      const std::uint32_t digits = below(8) != 0 ? (1u << places) - 1 : below(1u << places);
+      return (below(8) == 0 ? sign : 0) | exponent << places | digits;
+    }
     if (dl16) {
       const unsigned exponent = numbers == Numbers::Near ? 25 + below(12) : below(63);
       return sign | exponent << 9 | below(512);
@@ -293,14 +300,15 @@ TEST_P(Lines, HaveTheirMomentsToTheBit) {
   expect_moments<std::uint32_t>(Format::Fp32);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Lines,
-                         testing::Values(Case{"Near", Numbers::Near, 8, 100, 64},
-                                         Case{"Wide", Numbers::All, 8, 100, 64},
-                                         Case{"Infinities", Numbers::WithInfinities, 20, 17, 64},
-                                         Case{"Nan", Numbers::WithNan, 20, 17, 64},
-                                         Case{"OneStick", Numbers::All, 5, 1, 64}, Case{"Part", Numbers::All, 7, 70, 9},
-                                         Case{"OneLane", Numbers::WithNan, wire::array::kMaxLines, 16, 1},
-                                         Case{"Long", Numbers::All, 1, wire::array::kMaxLineSticks, 64}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, Lines,
+    testing::Values(Case{"Near", Numbers::Near, 8, 100, 64}, Case{"Wide", Numbers::All, 8, 100, 64},
+                    Case{"Apart15", Numbers::Apart, 8, 100, 64, 15}, Case{"Apart16", Numbers::Apart, 8, 100, 64, 16},
+                    Case{"Apart57", Numbers::Apart, 8, 100, 64, 57},
+                    Case{"Infinities", Numbers::WithInfinities, 20, 17, 64}, Case{"Nan", Numbers::WithNan, 20, 17, 64},
+                    Case{"OneStick", Numbers::All, 5, 1, 64}, Case{"Part", Numbers::All, 7, 70, 9},
+                    Case{"OneLane", Numbers::WithNan, wire::array::kMaxLines, 16, 1},
+                    Case{"Long", Numbers::All, 1, wire::array::kMaxLineSticks, 64}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
