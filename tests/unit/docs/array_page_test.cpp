@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// docs/array.md says what shared/array.hpp says. `array_page_test --print-tables` prints the tables for the page.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "shared/array.hpp"
+#include "tests/unit/docs/contract_tables.hpp"
+#include "tests/unit/docs/page_rows.hpp"
+
+namespace {
+
+using namespace wire::array;
+using docs::Table;
+
+std::string row(std::size_t offset, std::size_t bytes, const char* field) {
+  return fmt::format("| {} | {} | `{}` |", offset, bytes, field);
+}
+#define FIELD(type, member) row(offsetof(type, member), sizeof(type::member), #member)
+#define ANSWER(type) FIELD(type, outcome), FIELD(type, operand), FIELD(type, done), FIELD(type, address)
+
+std::vector<Table> tables() {
+  const auto limit = [](const char* text, std::uint64_t value) { return fmt::format("| {} | {} |", text, value); };
+  return {{fmt::format("struct Hello ({} bytes)", sizeof(Hello)),
+           {FIELD(Hello, magic), FIELD(Hello, version), FIELD(Hello, harts), FIELD(Hello, ram_base),
+            FIELD(Hello, ram_bytes), FIELD(Hello, hart_local), FIELD(Hello, hart_stride), FIELD(Hello, root_at),
+            FIELD(Hello, context_at), FIELD(Hello, arguments_at), FIELD(Hello, answer)}},
+          {fmt::format("struct Row ({} bytes)", sizeof(Row)), {FIELD(Row, address), FIELD(Row, step)}},
+          {fmt::format("struct Request ({} bytes)", sizeof(Request)),
+           {FIELD(Request, kind), FIELD(Request, opcode), FIELD(Request, format), FIELD(Request, inputs),
+            FIELD(Request, singles), FIELD(Request, constant), FIELD(Request, count), FIELD(Request, row),
+            FIELD(Request, table), ANSWER(Request)}},
+          {fmt::format("struct ChunkRequest ({} bytes)", sizeof(ChunkRequest)),
+           {FIELD(ChunkRequest, kind), FIELD(ChunkRequest, rows), FIELD(ChunkRequest, depth),
+            FIELD(ChunkRequest, lanes), FIELD(ChunkRequest, row_list), FIELD(ChunkRequest, panel_list),
+            FIELD(ChunkRequest, sums), FIELD(ChunkRequest, half_step), ANSWER(ChunkRequest)}},
+          {fmt::format("struct LinesRequest ({} bytes)", sizeof(LinesRequest)),
+           {FIELD(LinesRequest, kind), FIELD(LinesRequest, opcode), FIELD(LinesRequest, format),
+            FIELD(LinesRequest, along), FIELD(LinesRequest, lines), FIELD(LinesRequest, sticks),
+            FIELD(LinesRequest, lanes), FIELD(LinesRequest, factor), FIELD(LinesRequest, line_list),
+            FIELD(LinesRequest, output_list), FIELD(LinesRequest, step), ANSWER(LinesRequest)}},
+          {"bounds of a request",
+           {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max and Min", kMaxLineSticks),
+            limit("lines", kMaxLines), limit("rows of a chunk", kMaxRows), limit("positions of a chunk", kMaxDepth),
+            limit("wide sums of a chunk", kMaxWideSums), limit("bytes of a table", kTableBytes)}}};
+}
+
+std::string page_text() { return docs::read_page(SPYRE_SOURCE_DIR "/docs/array.md"); }
+
+TEST(ArrayPage, EveryTableIsWhatTheCompilerSees) {
+  const std::string page = page_text();
+  ASSERT_FALSE(page.empty());
+  for (const Table& table : tables()) {
+    EXPECT_THAT(docs::rows_on_page(page, table.name), testing::ElementsAreArray(table.rows)) << table.name;
+  }
+}
+
+TEST(ArrayPage, NamesVersionMagicAndHints) {
+  EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("version **{}**", kVersion)));
+  EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("`{:#018x}`", kHelloMagic)));
+  for (const std::uint32_t hint : {kHelloHint, kWorkHint}) {
+    EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("slti x0, x0, {:#05X}", hint >> 20)));
+  }
+}
+
+void print_tables() {
+  for (const Table& table : tables()) {
+    const bool layout = table.name.starts_with("struct");
+    std::cout << "**" << table.name << "**\n\n"
+              << (layout ? "| offset | bytes | field |\n|---|---|---|\n" : "| of | at most |\n|---|---|\n");
+    for (const std::string& line : table.rows) std::cout << line << "\n";
+    std::cout << "\n";
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--print-tables") {
+    print_tables();
+    return 0;
+  }
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
