@@ -107,6 +107,30 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   return error;
 }
 
+// The emulator's words, when it can not load a plugin or does not know what one is.
+bool is_about_plugin(const qemu::MachineError& error) { return error.message.contains("plugin"); }
+
+ErrorInfo reported(const qemu::MachineError& error, const CardOptions& options) {
+  ErrorInfo info = from_machine(error);
+  if (!options.array.empty() && is_about_plugin(error)) {
+    info.next_step = "boot the card without the compute array: --array off, SPYRE_ARRAY=off";
+  }
+  ras::report(info, {.device = options.name, .function = {}, .stream = {}, .launch = {}});
+  return info;
+}
+
+// An emulator that can not load the array ends at once. Unless the array was named, the card is then started without.
+Expected<qemu::Machine> start_machine(CardOptions& options, const FoundArray& array) {
+  auto started = qemu::Machine::start(machine_for(options));
+  if (!started && !options.array.empty() && !array.named && is_about_plugin(started.error())) {
+    reported(started.error(), options);
+    options.array.clear();
+    started = qemu::Machine::start(machine_for(options));
+  }
+  if (!started) return std::unexpected(reported(started.error(), options));
+  return *std::move(started);
+}
+
 }  // namespace
 
 qemu::MachineOptions machine_for(const CardOptions& options) {
@@ -155,7 +179,7 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   }
   auto array = find_array(options.array);
   if (!array) return std::unexpected(std::move(array.error()));
-  options.array = *std::move(array);
+  options.array = array->plugin;
   if (options.cores == 0) options.cores = std::clamp(std::thread::hardware_concurrency(), 1u, 2u);
 
   auto impl = std::make_unique<Impl>(options.timeouts);
@@ -165,12 +189,8 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
 
   if (options.populated_budget_bytes == 0) options.populated_budget_bytes = default_populated_budget();
   options.emulator.gdb_endpoint = debugger_endpoint(options.emulator);
-  auto started = qemu::Machine::start(machine_for(options));
-  if (!started) {
-    ErrorInfo error = from_machine(started.error());
-    ras::report(error, {.device = options.name, .function = {}, .stream = {}, .launch = {}});
-    return std::unexpected(std::move(error));
-  }
+  auto started = start_machine(options, *array);
+  if (!started) return std::unexpected(std::move(started.error()));
   impl->machine = std::make_shared<qemu::Machine>(*std::move(started));
   impl->options = std::move(options);
   return std::unique_ptr<Card>(new Card(std::move(impl)));

@@ -74,8 +74,14 @@ class Card {
 // the installed one (find_firmware.cpp). The error lists where it looked.
 Expected<std::filesystem::path> find_firmware();
 
-// The compute array as `wanted` says, or, when it is empty, SPYRE_ARRAY: "off", and a variable that is not set: an
-// empty path; "auto": what lies in such a place, else an empty path; anything else names the file.
-Expected<std::filesystem::path> find_array(const std::filesystem::path& wanted = {});
+// The compute array of a card (docs/array.md).
+struct FoundArray {
+  std::filesystem::path plugin{};  // empty: the card has none
+  bool named = false;              // a card without it is not what was asked for
+};
+
+// As `wanted` says, or, when it is empty, SPYRE_ARRAY. "off": none; "auto", and a variable that is not set or empty:
+// what lies in such a place, else none; anything else names the file.
+Expected<FoundArray> find_array(const std::filesystem::path& wanted = {});
 
 }  // namespace svp

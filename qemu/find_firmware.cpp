@@ -76,14 +76,14 @@ Expected<std::filesystem::path> find_firmware() {
                                            "build or install it, or name the file in SPYRE_FIRMWARE"));
 }
 
-Expected<std::filesystem::path> find_array(const std::filesystem::path& asked) {
-  const char* const named = std::getenv("SPYRE_ARRAY");
-  const std::string wanted = !asked.empty() ? asked.string() : named == nullptr ? "off" : named;
-  if (wanted.empty() || wanted == "off") return std::filesystem::path();
+Expected<FoundArray> find_array(const std::filesystem::path& asked) {
+  const char* const variable = std::getenv("SPYRE_ARRAY");
+  std::string wanted = !asked.empty() ? asked.string() : variable == nullptr ? "" : variable;
+  if (wanted == "off") return FoundArray{};
   std::error_code error;
   const auto usable = [&](const std::filesystem::path& path) { return std::filesystem::is_regular_file(path, error); };
-  if (wanted == "auto") return find_beside(kArrayPlaces, usable).value_or(std::filesystem::path());
-  if (usable(wanted)) return std::filesystem::path(wanted);
+  if (wanted.empty() || wanted == "auto") return FoundArray{.plugin = find_beside(kArrayPlaces, usable).value_or("")};
+  if (usable(wanted)) return FoundArray{.plugin = std::move(wanted), .named = true};
   return std::unexpected(refused_by_driver("array", "no compute array: there is no file " + wanted,
                                            "say auto, off, or the path of libspyre-array.so (--array, SPYRE_ARRAY)"));
 }

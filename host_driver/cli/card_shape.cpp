@@ -64,7 +64,7 @@ void add_card_options(CLI::App& command, CardShape& shape) {
            "of this machine's memory that the card may touch (default: its share of a third of what is available)",
            wire::kMiB, "whole MiB");
   command.add_option("--array", shape.array,
-                     "compute array: off, auto or the plugin's path (default: SPYRE_ARRAY, else off)");
+                     "compute array: off, auto or the plugin's path (default: SPYRE_ARRAY, else auto)");
 }
 
 std::string what_is_wrong_with(const CardShape& shape) {

@@ -42,7 +42,7 @@ struct CardOptions {
   // Empty: found by find_firmware().
   std::filesystem::path firmware{};
   // Whether the card has the compute array (docs/array.md): "off", "auto", or the plugin's path. Empty: as SPYRE_ARRAY
-  // says (find_array()).
+  // says, else "auto" (find_array()).
   std::filesystem::path array{};
   // Harts; hart 0 is management and core 0. 0: min(2, CPUs of this machine).
   unsigned cores = 0;

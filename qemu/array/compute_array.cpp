@@ -48,6 +48,13 @@ Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& re
   return refused();
 }
 
+// Of the hart whose thread this is; the same in each run.
+bool coin() {
+  static thread_local std::uint64_t state = 1;
+  state = state * 6364136223846793005 + 1442695040888963407;
+  return state >> 63 != 0;
+}
+
 // What the kernel reads when the hint has been executed; the outcome last.
 void answer(Request& request, const Answer& answer) {
   request.operand = answer.operand;
@@ -84,7 +91,7 @@ void ComputeArray::work(unsigned hart) const {
   const auto page = find_page(memory_, *root, address);
   if (!page || !page->writable || page->end - address < sizeof(Request)) return;
   auto& request = *reinterpret_cast<Request*>(page->at(address));
-  answer(request, answer_of(memory_, *root, request));
+  answer(request, mixed_ && coin() ? refused() : answer_of(memory_, *root, request));
 }
 
 }  // namespace svp::array

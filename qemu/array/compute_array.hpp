@@ -12,6 +12,10 @@ namespace svp::array {
 
 class ComputeArray {
  public:
+  // `mixed`: it refuses every second request, on average, so that tests see operations that either side executes a part
+  // of.
+  explicit ComputeArray(bool mixed = false) : mixed_(mixed) {}
+
   // The firmware's greeting: the instruction of the physical address `instruction` lies at `code` in the emulator's
   // memory. Answers in the firmware's block. A second greeting (a warm reset) replaces the first; no hart works then.
   void greet(std::uint64_t instruction, std::byte* code);
@@ -23,6 +27,7 @@ class ComputeArray {
   CardMemory memory_{};
   wire::array::Hello hello_{};
   unsigned harts_ = 0;  // 0: nobody has greeted yet
+  bool mixed_;
 };
 
 }  // namespace svp::array

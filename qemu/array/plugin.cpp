@@ -3,6 +3,7 @@
 // the emulator translates and is called in front of each execution of them, on the hart's own thread.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "qemu/array/compute_array.hpp"
 #include "qemu/array/plugin_interface.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 // One card to an emulator.
 svp::array::ComputeArray& card_array() {
-  static svp::array::ComputeArray array;
+  static svp::array::ComputeArray array(std::getenv("SPYRE_ARRAY_MIXED") != nullptr);
   return array;
 }
 

@@ -2,12 +2,12 @@
 // Kernels that go where they may not: each ends in a FAULT that says where, nothing else is
 // touched, only its stream is poisoned, and the card goes on.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "tests/conformance/hand_made_job.hpp"
 #include "tests/conformance/kernel_provider.hpp"
+#include "tests/support/expected_array.hpp"
 
 namespace svp::conformance {
 namespace {
@@ -36,11 +36,6 @@ enum What : std::uint64_t {
 
 bool loads(What what) {
   return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad || what == kArrayLinesLoad;
-}
-// Whether this run's card is to have one: it is an error then when the build's was not found.
-bool has_array() {
-  const char* const named = std::getenv("SPYRE_ARRAY");
-  return named != nullptr && std::string_view(named) != "off";
 }
 bool stores(What what) {
   return what == kStore || what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore;
@@ -228,7 +223,7 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
     }
     for (const What what : {kArrayStore, kArrayChunkStore, kArrayLinesStore}) {
       const auto by_array = failure_of(stray(what, address));
-      EXPECT_EQ(by_array.has_value(), !place.store || has_array());
+      EXPECT_EQ(by_array.has_value(), !place.store || test::cards_have_array());
       if (by_array) {
         EXPECT_EQ(by_array->status == Status::StoreFault, !place.store) << wire::name(by_array->status);
         victim_->Reset();

@@ -4,13 +4,12 @@
 // that the block is, and a block that costs more has no such batch.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
 #include "host_driver/ops/operations.hpp"
 #include "tests/bench/counts/counting_card.hpp"
 #include "tests/support/blocks.hpp"
+#include "tests/support/expected_array.hpp"
 
 namespace counts {
 namespace {
@@ -80,9 +79,8 @@ TEST(InstructionCounts, OfAProgramThatWasLaunchedBeforeStayBelowTheirBounds) {
 // What the engine gives to the compute array costs it less than the bound; a card without array, which executes it
 // itself, more than twice as much.
 TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
-  const char* const named = std::getenv("SPYRE_ARRAY");
-  const bool has_array = named != nullptr && std::string_view(named) != "off";
   CountingCard card;
+  const bool has_array = svp::test::cards_have_array();
   svp::Operations operations(card.context());
   const auto tensor = [&](std::vector<std::int64_t> shape) {
     return card.context().empty(svp::DataType::Float16, std::move(shape));

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tests/device/card/card_support.hpp"
+#include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {
 namespace {
@@ -91,6 +92,32 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
     EXPECT_EQ(refused.error().source, "start-failed");
     EXPECT_NE(refused.error().message.find("no-such-option"), std::string::npos) << describe(refused.error());
   }
+}
+
+// An emulator that loads no plugins. Without a compute array of its build there is nothing to be refused.
+TEST(ManyCards, AnEmulatorThatLoadsNoArrayGetsACardWithoutOne) {
+  const test::NothingIsLeft nothing;
+  const qemu::test::TemporaryFolder folder;
+  const std::string emulator =
+      folder.file("emulator",
+                  "#!/bin/sh\nfor word; do\n"
+                  "  [ \"$word\" != -plugin ] || { echo 'Could not load plugin' >&2; exit 1; }\n"
+                  "done\nexec qemu-system-riscv64 \"$@\"\n",
+                  true);
+  CardOptions options = test::small_card();
+  options.emulator.program = emulator;
+  options.array = "auto";
+  {
+    const auto card = value_or_throw(Card::boot(options));
+    const auto device = value_or_throw(card->open_physical());
+    EXPECT_EQ(device->config().array_version, 0u);
+    expect_works(*device, 5);
+  }
+  options.array = emulator;
+  const auto refused = Card::boot(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().source, "start-failed");
+  EXPECT_NE(refused.error().next_step.find("--array off"), std::string::npos) << describe(refused.error());
 }
 
 // A stream's number is free again as soon as the card has closed it, before the thread that closed it knows.

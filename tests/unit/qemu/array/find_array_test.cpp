@@ -17,24 +17,31 @@ class FindArray : public testing::Test {
   void TearDown() override { ::unsetenv("SPYRE_ARRAY"); }
 };
 
-TEST_F(FindArray, ThereIsNoneUnlessItIsAskedFor) {
-  ::unsetenv("SPYRE_ARRAY");
-  EXPECT_EQ(svp::value_or_throw(svp::find_array()), std::filesystem::path());
-  ::setenv("SPYRE_ARRAY", "off", 1);
-  EXPECT_EQ(svp::value_or_throw(svp::find_array()), std::filesystem::path());
+std::filesystem::path found(const std::filesystem::path& asked = {}) {
+  return svp::value_or_throw(svp::find_array(asked)).plugin;
 }
 
-// A build under a sanitizer makes none, because no emulator could load it. That auto finds the one of a build that has
-// it: conformance_array_device_test.
-TEST_F(FindArray, AutoIsNoneWhereThereIsNone) {
-  ::setenv("SPYRE_ARRAY", "auto", 1);
-  EXPECT_EQ(svp::value_or_throw(svp::find_array()).empty(), !SPYRE_BUILD_HAS_ARRAY);
+TEST_F(FindArray, OffIsNone) {
+  ::setenv("SPYRE_ARRAY", "off", 1);
+  EXPECT_EQ(found(), std::filesystem::path());
+}
+
+// A build under a sanitizer makes none, because no emulator could load it.
+TEST_F(FindArray, ThereIsOneWhereTheBuildHasOne) {
+  ::unsetenv("SPYRE_ARRAY");
+  EXPECT_EQ(found().empty(), !SPYRE_BUILD_HAS_ARRAY);
+  for (const char* said : {"", "auto"}) {
+    ::setenv("SPYRE_ARRAY", said, 1);
+    EXPECT_EQ(found().empty(), !SPYRE_BUILD_HAS_ARRAY) << said;
+  }
+  EXPECT_FALSE(svp::value_or_throw(svp::find_array()).named);
 }
 
 TEST_F(FindArray, APathIsThatFileOrATypedError) {
   const std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe");
   ::setenv("SPYRE_ARRAY", file.c_str(), 1);
-  EXPECT_EQ(svp::value_or_throw(svp::find_array()), file);
+  EXPECT_EQ(found(), file);
+  EXPECT_TRUE(svp::value_or_throw(svp::find_array()).named);
   ::setenv("SPYRE_ARRAY", "/nowhere/array.so", 1);
   const auto refused = svp::find_array();
   ASSERT_FALSE(refused);
@@ -45,8 +52,8 @@ TEST_F(FindArray, APathIsThatFileOrATypedError) {
 TEST_F(FindArray, WhatACardIsAskedForComesBeforeTheVariable) {
   const std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe");
   ::setenv("SPYRE_ARRAY", "/nowhere/array.so", 1);
-  EXPECT_EQ(svp::value_or_throw(svp::find_array("off")), std::filesystem::path());
-  EXPECT_EQ(svp::value_or_throw(svp::find_array(file)), file);
+  EXPECT_EQ(found("off"), std::filesystem::path());
+  EXPECT_EQ(found(file), file);
   ::setenv("SPYRE_ARRAY", file.c_str(), 1);
   EXPECT_FALSE(svp::find_array("/nowhere/array.so"));
 }
