@@ -12,7 +12,7 @@
 
 namespace wire::array {
 
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 // `slti x0, x0, imm` with these immediates.
 inline constexpr std::uint32_t kHelloHint = 0x5A102013;
@@ -49,9 +49,10 @@ static_assert(sizeof(Hello) == kStickBytes);
 // The request lies at the first byte of the scratchpad of the context that executes the hint. Addresses are virtual, of
 // the launch; the array reads the page tables of the hart and reaches what the hart reaches in U-mode, no more.
 enum class Kind : std::uint32_t {
-  Rows = 1,   // an element-wise operation on sticks: Request
-  Chunk = 2,  // the products of one chunk of k of a matrix product: ChunkRequest
-  Lines = 3,  // reductions: LinesRequest
+  Rows = 1,     // an element-wise operation on sticks: Request
+  Chunk = 2,    // the products of one chunk of k of a matrix product: ChunkRequest
+  Lines = 3,    // reductions: LinesRequest
+  Convert = 4,  // a change of format: ConvertRequest
 };
 
 enum class Outcome : std::uint32_t {
@@ -142,6 +143,36 @@ struct LinesRequest {
 static_assert(sizeof(LinesRequest) == sizeof(Request) && offsetof(LinesRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(LinesRequest, address) == offsetof(Request, address));
 
+// A change of format, in units: some sticks of the input and those sticks of the output that have the same positions.
+// One of the two sides has one stick in a unit, the other as many as it takes to hold as many positions. What the input
+// has no stick for becomes zeros. The opcode says where lanes go (docs/device-programs.md): Copy keeps their order,
+// Dl16ToFp32 and the others beside it have theirs.
+struct ConvertRequest {
+  Kind kind;
+  std::uint32_t opcode;  // wire::program::Opcode
+  std::uint32_t from_format;
+  std::uint32_t to_format;
+  std::uint32_t from_sticks;  // of a unit, 1 to unit_sticks()
+  std::uint32_t to_sticks;    // likewise
+  std::uint32_t single;       // 1: a unit is one stick of each; only lane 0 of the input's counts, for all lanes
+  std::uint32_t reserved;
+  std::uint64_t count;  // units
+  Row from;             // the first stick of the first unit, and from one unit to the next
+  Row to;
+  std::uint64_t from_step;  // bytes from one stick of a unit to the next
+  std::uint64_t to_step;
+  std::uint8_t reserved1[56];
+  // Answer, as in Request; `done` counts units, an `operand` below kOutput is a stick of the input.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved2[88];
+};
+static_assert(sizeof(ConvertRequest) == sizeof(Request));
+static_assert(offsetof(ConvertRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(ConvertRequest, address) == offsetof(Request, address));
+
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
 // Sticks that one request does at most: some 50 µs of the slowest operation (docs/array.md).
@@ -149,6 +180,12 @@ inline constexpr std::uint64_t kMaxSticks = 512;
 inline constexpr std::uint64_t kMaxLineSticks = 1024;  // of Sum, Mean, Max and Min
 constexpr std::uint64_t most_line_sticks(program::Opcode opcode) {
   return opcode == program::Opcode::Exx2 ? kMaxSticks : kMaxLineSticks;
+}
+inline constexpr std::uint64_t kMaxConverted = 32768;  // positions of a conversion, when each unit has all of its own
+// Sticks of the first format that have the positions of one of the second; 1 when there are more.
+constexpr std::uint32_t unit_sticks(program::Format of, program::Format other) {
+  const std::uint32_t lanes = program::lanes_of(of), others = program::lanes_of(other);
+  return others > lanes ? others / lanes : 1;
 }
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications

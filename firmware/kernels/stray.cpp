@@ -3,8 +3,8 @@
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
 // number of answers that were wrong, 11 load and 12 store by the compute array, 13 and 14 by its products of a
-// chunk, 15 and 16 by its reductions of lines, then, when it has not done that, by itself. The address is "operand 0
-// plus offset"; its operand need not exist.
+// chunk, 15 and 16 by its reductions of lines, 17 and 18 by its conversions, then, when it has not done that, by
+// itself. The address is "operand 0 plus offset"; its operand need not exist.
 #include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "shared/device_program.hpp"
@@ -29,6 +29,8 @@ enum What : std::uint64_t {
   kArrayChunkStore,
   kArrayLinesLoad,
   kArrayLinesStore,
+  kArrayConvertLoad,
+  kArrayConvertStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -100,17 +102,38 @@ void request_sum(wire::array::Request& rows, std::uint64_t stick, std::uint64_t 
   request.step = 0;
 }
 
+// The stick that holds the address is all of a unit's input, or of its output: two sticks.
+void request_conversion(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::ConvertRequest&>(rows);
+  const auto narrow = static_cast<std::uint32_t>(wire::program::Format::Dl16);
+  const auto wide = static_cast<std::uint32_t>(wire::program::Format::Fp32);
+  request.kind = wire::array::Kind::Convert;
+  request.opcode = static_cast<std::uint32_t>(wire::program::Opcode::Copy);
+  request.from_format = stores ? narrow : wide;
+  request.to_format = stores ? wide : narrow;
+  request.from_sticks = stores ? 1 : 2;
+  request.to_sticks = stores ? 2 : 1;
+  request.single = 0;
+  request.count = 1;
+  request.from = {stores ? own : stick, 0};
+  request.to = {stores ? stick : own, 0};
+  request.from_step = request.to_step = 0;
+}
+
 // The exit status when the array has reached the address: 1; when it does not say which byte is missing: 2.
 std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, What what) {
   constexpr std::uint64_t kOwnAt = 4096;
   auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
   const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
   const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
-  const bool stores = what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore;
+  const bool stores =
+      what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore || what == kArrayConvertStore;
   if (what == kArrayLoad || what == kArrayStore) {
     request_copy(request, stick, own, stores);
   } else if (what == kArrayChunkLoad || what == kArrayChunkStore) {
     request_product(request, stick, own, stores);
+  } else if (what == kArrayConvertLoad || what == kArrayConvertStore) {
+    request_conversion(request, stick, own, stores);
   } else {
     request_sum(request, stick, own, stores);
   }
@@ -156,7 +179,9 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kArrayChunkLoad:
     case kArrayChunkStore:
     case kArrayLinesLoad:
-    case kArrayLinesStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
+    case kArrayLinesStore:
+    case kArrayConvertLoad:
+    case kArrayConvertStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
     default: return 1;
   }
 }

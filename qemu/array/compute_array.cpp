@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qemu/array/chunk.hpp"
+#include "qemu/array/convert.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
 
@@ -44,6 +45,7 @@ Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& re
     case Kind::Rows: return computed<RowsPlan>(memory, root, request);
     case Kind::Chunk: return chunk(memory, root, request);
     case Kind::Lines: return computed<LinesPlan>(memory, root, request);
+    case Kind::Convert: return computed<ConvertPlan>(memory, root, request);
   }
   return refused();
 }

@@ -17,11 +17,6 @@ using wire::array::Outcome;
 using wire::array::Request;
 using wire::array::Row;
 
-bool is_row(const Row& row) {
-  return row.address % wire::kStickBytes == 0 && row.step % wire::kStickBytes == 0 && row.address < kAddressLimit &&
-         row.step < kAddressLimit;
-}
-
 Answer check(const Request& request) {
   if (request.count == 0 || request.inputs == 0 || request.inputs > kMaxInputs) return refused(wire::array::kNoOperand);
   if (request.singles >> request.inputs != 0) return refused(wire::array::kNoOperand);

@@ -5,11 +5,13 @@
 //   array_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "qemu/array/chunk.hpp"
+#include "qemu/array/convert.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
 #include "shared/device_program.hpp"
@@ -18,6 +20,7 @@
 namespace {
 
 using svp::array::ChunkPlan;
+using svp::array::ConvertPlan;
 using svp::array::LinesPlan;
 using svp::array::RowsPlan;
 using wire::program::Format;
@@ -125,6 +128,47 @@ BENCHMARK_CAPTURE(row, div_fp32, Opcode::Div, Format::Fp32, 2)->Unit(benchmark::
 BENCHMARK_CAPTURE(row, div_dl16, Opcode::Div, Format::Dl16, 2)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(row, layer_norm_scale_dl16, Opcode::LayerNormScale, Format::Dl16, 1)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(row, layer_norm_norm_dl16, Opcode::LayerNormNorm, Format::Dl16, 5)->Unit(benchmark::kMicrosecond);
+
+// Units that follow each other, as do the sticks of each.
+void conversion(benchmark::State& state, Opcode opcode, Format from, Format to) {
+  const std::uint64_t lanes = std::max(wire::program::lanes_of(from), wire::program::lanes_of(to));
+  const std::uint64_t units = wire::array::kMaxConverted / lanes;
+  const auto plan = std::make_unique<ConvertPlan>();
+  plan->request = {};
+  plan->request.opcode = static_cast<std::uint32_t>(opcode);
+  plan->request.from_format = static_cast<std::uint32_t>(from);
+  plan->request.to_format = static_cast<std::uint32_t>(to);
+  plan->request.from_sticks = wire::array::unit_sticks(from, to);
+  plan->request.to_sticks = wire::array::unit_sticks(to, from);
+  plan->request.from.step = plan->request.from_sticks * wire::kStickBytes;
+  plan->request.to.step = plan->request.to_sticks * wire::kStickBytes;
+  auto input = numbers(units * plan->request.from_sticks, 8);
+  std::vector<std::byte> output(units * plan->request.to.step);
+  plan->stretches = 1;
+  plan->stretch[0].count = units;
+  for (std::size_t i = 0; i < svp::array::kMaxUnitSticks; ++i) {
+    plan->stretch[0].from[i] = reinterpret_cast<const std::byte*>(input.data()) + i * wire::kStickBytes;
+    plan->stretch[0].to[i] = output.data() + i * wire::kStickBytes;
+  }
+  for ([[maybe_unused]] auto _ : state) execute(*plan);
+}
+#define CONVERSION(name, opcode, from, to) \
+  BENCHMARK_CAPTURE(conversion, name, Opcode::opcode, Format::from, Format::to)->Unit(benchmark::kMicrosecond)
+CONVERSION(dl16_to_fp32, Copy, Dl16, Fp32);
+CONVERSION(fp32_to_dl16, Copy, Fp32, Dl16);
+CONVERSION(dl16_to_fp8, Copy, Dl16, Fp8E4m3);
+CONVERSION(fp8_to_dl16, Copy, Fp8E4m3, Dl16);
+CONVERSION(fp32_to_fp8e5m2, Copy, Fp32, Fp8E5m2);
+CONVERSION(int32_to_fp32, Copy, Int32, Fp32);
+CONVERSION(fp32_to_uint32, Copy, Fp32, Uint32);
+CONVERSION(uint32_to_fp8, Copy, Uint32, Fp8E4m3);
+CONVERSION(fp8_to_int32, Copy, Fp8E4m3, Int32);
+CONVERSION(int8_to_int16, Copy, Int8, Int16);
+CONVERSION(dl16_to_fp32_staggered, Dl16ToFp32, Dl16, Fp32);
+CONVERSION(fp32_to_dl16_staggered, Fp32ToDl16, Fp32, Dl16);
+CONVERSION(dl16_to_fp8_staggered, Dl16ToFp8, Dl16, Fp8E4m3);
+CONVERSION(fp8_to_dl16_staggered, Fp8ToDl16, Fp8E4m3, Dl16);
+CONVERSION(dl16_to_fp8_weight, Dl16ToFp8Weight, Dl16, Fp8E4m3);
 
 }  // namespace
 

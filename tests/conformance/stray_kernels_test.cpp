@@ -31,14 +31,18 @@ enum What : std::uint64_t {
   kArrayChunkLoad,
   kArrayChunkStore,
   kArrayLinesLoad,
-  kArrayLinesStore
+  kArrayLinesStore,
+  kArrayConvertLoad,
+  kArrayConvertStore
 };
 
 bool loads(What what) {
-  return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad || what == kArrayLinesLoad;
+  return what == kLoad || what == kArrayLoad || what == kArrayChunkLoad || what == kArrayLinesLoad ||
+         what == kArrayConvertLoad;
 }
 bool stores(What what) {
-  return what == kStore || what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore;
+  return what == kStore || what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore ||
+         what == kArrayConvertStore;
 }
 
 class StrayKernels : public testing::Test {
@@ -129,8 +133,17 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
   const std::uint32_t unused = ordinal_ == 3 ? 4 : 3;
   const std::uint64_t program = wire::region_window(wire::kProgramRegion);
   const std::uint64_t context = wire::kContextWindow;
-  constexpr What kWhats[] = {kLoad,           kStore,           kJump,           kArrayLoad,      kArrayStore,
-                             kArrayChunkLoad, kArrayChunkStore, kArrayLinesLoad, kArrayLinesStore};
+  constexpr What kWhats[] = {kLoad,
+                             kStore,
+                             kJump,
+                             kArrayLoad,
+                             kArrayStore,
+                             kArrayChunkLoad,
+                             kArrayChunkStore,
+                             kArrayLinesLoad,
+                             kArrayLinesStore,
+                             kArrayConvertLoad,
+                             kArrayConvertStore};
   // Each job's image takes an area of its own: the last one is without an image while the first place is looked at.
   static_assert(1 + std::size(kWhats) < wire::kExecutionAreas);
   const Place places[] = {
@@ -221,7 +234,7 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
     }
-    for (const What what : {kArrayStore, kArrayChunkStore, kArrayLinesStore}) {
+    for (const What what : {kArrayStore, kArrayChunkStore, kArrayLinesStore, kArrayConvertStore}) {
       const auto by_array = failure_of(stray(what, address));
       EXPECT_EQ(by_array.has_value(), !place.store || test::cards_have_array());
       if (by_array) {

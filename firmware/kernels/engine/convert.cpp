@@ -2,6 +2,7 @@
 // Copy into another format, value by value. Positions that the input has no lane for become 0: the sticks of the two
 // formats hold different numbers of elements.
 #include "firmware/kernels/dl16_vector.hpp"
+#include "firmware/kernels/engine/convert_array.hpp"
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/masks.hpp"
@@ -24,7 +25,8 @@ class Conversion {
         // Both without a stick dimension, or an input that is the same in all lanes.
         input_lanes_(from_.stick_dim == program::kNoDimension ? 1 : program::lanes_of(from_.format)),
         output_lanes_(program::lanes_of(to_.format)),
-        unit_(along_ == program::kNoDimension ? 1 : std::max(input_lanes_, output_lanes_)) {}
+        unit_(along_ == program::kNoDimension ? 1 : std::max(input_lanes_, output_lanes_)),
+        by_array_(work) {}
 
   Refusal run() {
     std::uint32_t units[kMaxRank];
@@ -58,9 +60,18 @@ class Conversion {
 
   // Units of which the first `positions` are inside of the extent.
   void units(const Run& run, std::uint32_t positions) {
-    for (std::uint64_t n = 0; n < run.count; ++n) {
+    for (std::uint64_t n = by_array_.given(run, sticks_of(positions)); n < run.count; ++n) {
       unit(run.address[0] + n * run.step[0], run.address[1] + n * run.step[1], positions);
     }
+  }
+
+  UnitSticks sticks_of(std::uint32_t positions) const {
+    if (is_splat()) return {.from = 1, .to = 1, .from_step = 0, .to_step = 0, .single = true};
+    return {.from = (positions + input_lanes_ - 1) / input_lanes_,
+            .to = (positions + output_lanes_ - 1) / output_lanes_,
+            .from_step = from_.stride[along_],
+            .to_step = to_.stride[along_],
+            .single = false};
   }
 
   void unit(std::uint64_t from, std::uint64_t to, std::uint32_t positions) {
@@ -138,6 +149,7 @@ class Conversion {
   std::uint32_t input_lanes_;
   std::uint32_t output_lanes_;
   std::uint32_t unit_;
+  UnitsByArray by_array_;
 };
 
 // Units and sticks of the output may be shared out differently, so one core does both.

@@ -9,6 +9,13 @@ namespace {
 // A run is preferably along the smallest step of the output; shorter than this, along the longest loop.
 constexpr std::uint32_t kLongRun = 16;
 
+// Positions along a dimension that share one step of its stride.
+std::uint32_t positions_of_step(const Operation& operation, const Operand& operand, bool is_weight, unsigned d) {
+  if (is_weight && (operation.reduced >> d & 1) != 0) return 2;
+  if (operand.stick_dim != d) return 1;
+  return program::lanes_of(operand.format) / (is_weight ? 2 : 1);
+}
+
 }  // namespace
 
 Box part_of(Box box, unsigned d, std::uint32_t first, std::uint32_t end) {
@@ -34,14 +41,14 @@ void LoopNest::add_operand(unsigned o) {
   address_[o] = work_.address(operand);
   // The output has copies along what it has not; all come from the first position.
   const unsigned counted = o == operands_ - 1 ? 0xFFu : work_.output().present;
+  const bool is_weight = work_.operation.opcode == Opcode::Dl16ToFp8Weight && o == operands_ - 1;
   const bool may_be_split = operand.base == program::Base::Scratchpad;
   for (unsigned d = 0; d < rank_; ++d) {
     part_[o][d] = 0;
     stride_[o][d] = 0;
     if ((counted >> d & 1) == 0) continue;
     if ((operand.present >> d & 1) != 0) {
-      const bool in_lanes = operand.stick_dim == d;
-      stride_[o][d] = operand.stride[d] * (in_lanes ? unit_[d] / program::lanes_of(operand.format) : unit_[d]);
+      stride_[o][d] = operand.stride[d] * (unit_[d] / positions_of_step(work_.operation, operand, is_weight, d));
     }
     if (may_be_split && operand.split[d] > 1) cut(o, d);
   }

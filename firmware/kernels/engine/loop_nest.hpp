@@ -47,7 +47,7 @@ struct StickUnits {
 class LoopNest {
  public:
   // unit[d]: elements of dimension d in one unit, 1 or a multiple of the lanes of every operand that has its sticks
-  // along d.
+  // along d. Of Dl16ToFp8Weight a multiple of what a stick of the weight holds.
   // Operands in front of `first_operand` are left out: runs say nothing of them.
   LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsigned first_operand = 0);
 

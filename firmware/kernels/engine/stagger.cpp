@@ -4,6 +4,7 @@
 // of one dimension and 64 of the stick dimension. Whole sticks at a time.
 #include <bit>
 
+#include "firmware/kernels/engine/convert_array.hpp"
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/fp8_vector.hpp"
@@ -23,9 +24,15 @@ class Stagger {
         to_(work.output()),
         along_(to_.stick_dim),
         rows_of_(work.operation.opcode == Opcode::Dl16ToFp8Weight ? std::countr_zero(work.operation.reduced) : 0),
-        is_weight_(work.operation.opcode == Opcode::Dl16ToFp8Weight) {}
+        is_weight_(work.operation.opcode == Opcode::Dl16ToFp8Weight),
+        alternating_(is_weight_ ? rows_of_ : along_),
+        from_positions_(is_weight_ ? 1 : program::lanes_of(from_.format)),
+        to_positions_(positions_of_stick(alternating_)),
+        narrows_(from_positions_ < to_positions_),
+        by_array_(work) {}
 
   void run() {
+    if (work_.array != nullptr && by_units()) return;
     Index index{};
     std::uint64_t number = 0;
     do {
@@ -69,55 +76,99 @@ class Stagger {
     return address;
   }
 
-  void stick(const Index& first) {
+  void stick(const Index& first) const {
     const std::uint64_t to = output_address(first);
-    switch (work_.operation.opcode) {
-      case Opcode::Dl16ToFp8Weight: return stick_of_weight(first, to);
-      case Opcode::Dl16ToFp8:
-        return stick_of_two(first, to, [](vuint16m1_t stick, unsigned half) {
-          return fp8::half_of_codes(fp8::from_dl16(stick), half);
-        });
-      case Opcode::Fp32ToDl16: return stick_of_two(first, to, staggered::from_fp32);
-      case Opcode::Fp8ToDl16:
-        return stick_of_half(
-            first, to, [](vuint16m1_t stick, unsigned half) { return fp8::to_dl16(fp8::codes_of_half(stick, half)); });
-      default: return stick_of_half(first, to, staggered::to_fp32);
+    Index from = input_index(work_, first);
+    if (narrows_) {
+      store(to, narrowed([&](unsigned i) {
+              if (i != 0) from.of[alternating_] += from_positions_;
+              return input_stick(from);
+            }));
+      return;
     }
+    const unsigned half = from.of[alternating_] / to_positions_ % 2;
+    from.of[alternating_] -= from.of[alternating_] % from_positions_;
+    store(to, widened(input_stick(from), half));
   }
 
   // Of the input; zeros beyond its last one.
   vuint16m1_t input_stick(const Index& from) const {
-    const std::uint32_t end = wire::align_up(work_.operation.extent[along_], program::lanes_of(from_.format));
-    if (from.of[along_] >= end) return __riscv_vmv_v_x_u16m1(0, kVector16);
-    return load_stick(reinterpret_cast<const void*>(address_of(work_, from_, from)));
+    const std::uint32_t end = wire::align_up(work_.operation.extent[alternating_], from_positions_);
+    return from.of[alternating_] < end ? load(address_of(work_, from_, from)) : __riscv_vmv_v_x_u16m1(0, kVector16);
   }
 
-  // Of two sticks of the input: `convert` gets each, and 0 or 1, and gives its part of the output's stick.
-  template <typename Convert>
-  void stick_of_two(const Index& first, std::uint64_t to, Convert convert) const {
-    Index from = input_index(work_, first);
-    const vuint16m1_t low = convert(input_stick(from), 0);
-    from.of[along_] += program::lanes_of(from_.format);
-    const vuint16m1_t high = convert(input_stick(from), 1);
-    store_register(reinterpret_cast<void*>(to), __riscv_vor_vv_u16m1(low, high, kVector16));
-  }
-  // Of half a stick of the input, half 0 or 1.
-  template <typename Convert>
-  void stick_of_half(const Index& first, std::uint64_t to, Convert convert) const {
-    Index from = input_index(work_, first);
-    const std::uint32_t half = from.of[along_] / program::lanes_of(to_.format) % 2;
-    from.of[along_] -= from.of[along_] % program::lanes_of(from_.format);
-    store_register(reinterpret_cast<void*>(to), convert(input_stick(from), half));
-  }
+  // ---- one stick of one side and two of the other at a time, for the compute array ----------------------------------
 
-  void stick_of_weight(const Index& first, std::uint64_t to) const {
-    Index from = input_index(work_, first);
-    vuint16m1_t codes = fp8::from_dl16(input_stick(from));
-    if (++from.of[rows_of_] < work_.operation.extent[rows_of_]) {
-      const vuint16m1_t odd = __riscv_vsll_vx_u16m1(fp8::from_dl16(input_stick(from)), 8, kVector16);
-      codes = __riscv_vor_vv_u16m1(codes, odd, kVector16);
+  // False: an operand is cut within such a unit.
+  bool by_units() {
+    const std::uint32_t positions = std::max(from_positions_, to_positions_);
+    std::uint32_t units[kMaxRank];
+    for (unsigned d = 0; d < kMaxRank; ++d) {
+      units[d] = d == alternating_ ? positions : d == along_ ? positions_of_stick(d) : 1;
     }
-    store_register(reinterpret_cast<void*>(to), codes);
+    const LoopNest nest(work_, units);
+    if (!nest.refusal().ok()) return false;
+    const Box share = nest.share();
+    const std::uint32_t whole = work_.operation.extent[alternating_] / positions;
+    const std::uint32_t rest = work_.operation.extent[alternating_] % positions;
+    const UnitSticks all = sticks_of(positions), last = sticks_of(rest);
+    nest.for_each_run(part_of(share, alternating_, 0, whole), [&](const Run& run) { give(run, all); });
+    nest.for_each_run(part_of(share, alternating_, whole, whole + 1), [&](const Run& run) { give(run, last); });
+    return true;
+  }
+
+  UnitSticks sticks_of(std::uint32_t positions) const {
+    return {.from = (positions + from_positions_ - 1) / from_positions_,
+            .to = (positions + to_positions_ - 1) / to_positions_,
+            .from_step = from_.stride[alternating_],
+            .to_step = to_.stride[alternating_],
+            .single = false};
+  }
+
+  void give(const Run& run, const UnitSticks& sticks) {
+    for (std::uint64_t n = by_array_.given(run, sticks); n < run.count; ++n) {
+      unit(run.address[0] + n * run.step[0], run.address[1] + n * run.step[1], sticks);
+    }
+  }
+
+  void unit(std::uint64_t from, std::uint64_t to, const UnitSticks& sticks) const {
+    if (narrows_) {
+      store(to, narrowed([&](unsigned i) {
+              return i < sticks.from ? load(from + i * sticks.from_step) : __riscv_vmv_v_x_u16m1(0, kVector16);
+            }));
+      return;
+    }
+    for (unsigned half = 0; half < sticks.to; ++half) store(to + half * sticks.to_step, widened(load(from), half));
+  }
+
+  // ---- sticks -------------------------------------------------------------------------------------------------------
+
+  static vuint16m1_t load(std::uint64_t from) { return load_stick(reinterpret_cast<const void*>(from)); }
+  static void store(std::uint64_t to, vuint16m1_t stick) { store_register(reinterpret_cast<void*>(to), stick); }
+
+  // Of `input(0)` and `input(1)`.
+  template <typename Input>
+  vuint16m1_t narrowed(Input input) const {
+    constexpr std::size_t vl = kVector16;
+    switch (work_.operation.opcode) {
+      case Opcode::Fp32ToDl16: {
+        const vuint16m1_t low = staggered::from_fp32(input(0), 0);
+        return __riscv_vor_vv_u16m1(low, staggered::from_fp32(input(1), 1), vl);
+      }
+      case Opcode::Dl16ToFp8: {
+        const vuint16m1_t low = fp8::half_of_codes(fp8::from_dl16(input(0)), 0);
+        return __riscv_vor_vv_u16m1(low, fp8::half_of_codes(fp8::from_dl16(input(1)), 1), vl);
+      }
+      default: {
+        const vuint16m1_t low = fp8::from_dl16(input(0));
+        return __riscv_vor_vv_u16m1(low, __riscv_vsll_vx_u16m1(fp8::from_dl16(input(1)), 8, vl), vl);
+      }
+    }
+  }
+  vuint16m1_t widened(vuint16m1_t stick, unsigned half) const {
+    if (work_.operation.opcode == Opcode::Fp8ToDl16) return fp8::to_dl16(fp8::codes_of_half(stick, half));
+    const vint32m1_t wide = staggered::to_fp32(stick, half);
+    return __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vreinterpret_v_i32m1_i16m1(wide));
   }
 
   const Work& work_;
@@ -126,6 +177,12 @@ class Stagger {
   unsigned along_;
   unsigned rows_of_;
   bool is_weight_;
+  // the dimension whose positions lie in one stick of one side and in two of the other
+  unsigned alternating_;
+  std::uint32_t from_positions_;  // of it, in one stick
+  std::uint32_t to_positions_;
+  bool narrows_;
+  UnitsByArray by_array_;
 };
 
 }  // namespace

@@ -296,6 +296,27 @@ class RandomRequests : public Array {
     return request;
   }
 
+  Request of_conversion() {
+    wire::array::ConvertRequest wanted{};
+    wanted.kind = wire::array::Kind::Convert;
+    wanted.opcode = word(random() % 2 == 0 ? 0x10 : 0x12 + random() % 5);
+    static constexpr std::uint32_t kFrom[] = {0, 1, 0, 6, 0}, kTo[] = {1, 0, 6, 0, 6};  // of the opcodes from 0x12 on
+    const bool any = wanted.opcode < 0x12 || wanted.opcode > 0x16;
+    wanted.from_format = word(any ? random() % 8 : kFrom[wanted.opcode - 0x12]);
+    wanted.to_format = word(any ? random() % 8 : kTo[wanted.opcode - 0x12]);
+    wanted.from_sticks = word(1 + random() % (rarely() ? 6 : 2));
+    wanted.to_sticks = word(1 + random() % (rarely() ? 6 : 2));
+    wanted.single = word(rarely() ? 1 : 0);
+    wanted.count = rarely() ? random() : 1 + random() % 32;
+    wanted.from = {place(), rarely() ? random() : random() % 16 * 128};
+    wanted.to = {output(), rarely() ? random() : random() % 16 * 128};
+    wanted.from_step = rarely() ? random() : random() % 16 * 128;
+    wanted.to_step = rarely() ? random() : random() % 16 * 128;
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
+  }
+
   template <typename Make>
   unsigned done_of(Make make) {
     unsigned done = 0;
@@ -328,6 +349,12 @@ TEST_F(RandomRequests, OfRowsWriteOnlyWhatTheHartMayWrite) {
 
 TEST_F(RandomRequests, OfChunksWriteOnlyWhatTheHartMayWrite) {
   EXPECT_GT(done_of([this] { return of_chunk(); }), 500u) << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfConversionsWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_conversion(); }), 500u)
+      << "too few of the requests were good ones to prove anything";
   expect_the_rest_untouched();
 }
 
