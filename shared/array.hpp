@@ -92,21 +92,26 @@ struct Request {
 };
 static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 144);
 
-// Of DL16: for each row i and each lane c of the panel's sticks, the sum over k of row i's lane k times lane c of the
-// panel's stick k, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a lane lies:
-// lane_of_sum(). Refused, with nothing done, when a number is not finite, or when more than kMaxWideSums of the sums
-// have numbers whose exponents lie too far apart (docs/array.md, "Products").
+// For each row i and each column c of the panel, the sum over k of row i's number k times the panel's number k of
+// column c, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a column lies: lane_of_sum().
+// Refused, with nothing done, when a number is not finite, or when more than kMaxWideSums of the sums have numbers
+// whose exponents lie too far apart (docs/array.md, "Products").
+//   Dl16      number k is lane k of the row's stick, and lane c of the panel's stick k
+//   Fp8E4m3   number k is lane 16 (k div 8) + 8 half + k mod 8 of the row's stick, and lane 2 c + k mod 2 of the panel's
+//             stick k div 2 (docs/device-programs.md, MatMulFp8)
 constexpr unsigned lane_of_sum(unsigned half, unsigned place) { return place % 16 * 4 + place / 16 * 2 + half; }
 struct ChunkRequest {
   Kind kind;
   std::uint32_t rows;        // 1 to kMaxRows
   std::uint32_t depth;       // positions of k, 1 to kMaxDepth
-  std::uint32_t lanes;       // of the panel that count; the sums of the others get zeros added
+  std::uint32_t lanes;       // columns of the panel that count; the sums of the others get zeros added
   std::uint64_t row_list;    // the addresses of the rows' sticks: words, one behind the other
   std::uint64_t panel_list;  // likewise of the panel's
   std::uint64_t sums;        // of lane 0 of row 0; a row's half has 32 of them, a stick, one row behind the other
   std::uint64_t half_step;   // bytes from the first half to the second
-  std::uint8_t reserved[96];
+  std::uint32_t format;      // wire::program::Format of rows and panel: Dl16 or Fp8E4m3
+  std::uint32_t half;        // of the rows' sticks: which chunk of theirs; 0 of Dl16
+  std::uint8_t reserved[88];
   // Answer, as in Request.
   Outcome outcome;
   std::uint32_t operand;

@@ -84,6 +84,8 @@ void request_product(wire::array::Request& rows, std::uint64_t stick, std::uint6
   request.panel_list = reinterpret_cast<std::uint64_t>(list + 1);
   request.sums = stores ? stick : own;
   request.half_step = 0;
+  request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
+  request.half = 0;
 }
 
 // The stick that holds the address is a line, or the result.

@@ -8,15 +8,23 @@ namespace {
 
 using wire::array::ChunkRequest;
 using wire::array::Outcome;
+using wire::program::Format;
 
 // Numbers of the operands in an answer: what a kernel reads, and the sums, which it writes.
 enum ChunkOperand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
 
 bool is_chunk(const ChunkRequest& request) {
   const auto is_count = [](std::uint32_t n, std::uint32_t most) { return n >= 1 && n <= most; };
-  return is_count(request.rows, wire::array::kMaxRows) && is_count(request.depth, wire::array::kMaxDepth) &&
-         is_count(request.lanes, wire::kStickBytes / 2) && is_stick(request.sums) && is_stick(request.half_step) &&
-         is_list(request.row_list) && is_list(request.panel_list);
+  const bool is_dl16 = request.format == static_cast<std::uint32_t>(Format::Dl16);
+  if (!is_dl16 && request.format != static_cast<std::uint32_t>(Format::Fp8E4m3)) return false;
+  return request.half <= (is_dl16 ? 0 : 1) && is_count(request.rows, wire::array::kMaxRows) &&
+         is_count(request.depth, wire::array::kMaxDepth) && is_count(request.lanes, wire::kStickBytes / 2) &&
+         is_stick(request.sums) && is_stick(request.half_step) && is_list(request.row_list) &&
+         is_list(request.panel_list);
+}
+
+std::uint32_t panel_sticks(const ChunkRequest& request) {
+  return request.format == static_cast<std::uint32_t>(Format::Dl16) ? request.depth : (request.depth + 1) / 2;
 }
 
 class ChunkPreparation {
@@ -28,7 +36,7 @@ class ChunkPreparation {
     const ChunkRequest& request = plan_.request;
     Answer answer = sticks(request.row_list, request.rows, kRowList, kRow, plan_.row.data());
     if (answer.outcome == Outcome::Done) {
-      answer = sticks(request.panel_list, request.depth, kPanelList, kPanel, plan_.panel.data());
+      answer = sticks(request.panel_list, panel_sticks(request), kPanelList, kPanel, plan_.panel.data());
     }
     if (answer.outcome == Outcome::Done) answer = sums();
     if (answer.outcome == Outcome::Done) answer.done = request.rows;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of one chunk. A sum of 64 products of ten-bit integers is exact in a double while the exponents of row
 // and column spread over no more than 27 binades together. Rows with a wider spread are split into their larger and
-// their smaller numbers, which have a sum each. Up to kMaxWideSums others are summed by integers.
+// their smaller numbers, which have a sum each. Up to kMaxWideSums others are summed by integers. Products of FP8 are
+// integers of 36 bits times 2^-18: a double holds all their sums.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -66,6 +67,8 @@ namespace svp::array {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// ---- DL16 -----------------------------------------------------------------------------------------------------------
+
 HWY_INLINE double number(std::uint16_t code) {
   const std::uint64_t magnitude = code & wire::kDl16MagnitudeBits;
   const std::uint64_t bits = magnitude == 0 ? 0 : (magnitude << 43) + (std::uint64_t{kDoubleExponentOfZero} << 52);
@@ -94,6 +97,13 @@ static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
   return largest <= wire::kDl16Max;
 }
 
+// Of all columns in their order.
+HWY_INLINE void put_panel_row(ChunkNumbers& numbers, unsigned k, const double (&in_order)[kChunkLanes]) {
+  for (unsigned part = 0; part < kParts; ++part) {
+    for (unsigned c = 0; c < kPartLanes; ++c) numbers.panel[part][k][c] = in_order[lane_of(part * kPartLanes + c)];
+  }
+}
+
 static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
   std::uint16_t below_smallest[kChunkLanes];
   std::uint16_t largest[kChunkLanes];
@@ -110,15 +120,61 @@ static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
     }
     double in_order[kChunkLanes];
     for (unsigned c = 0; c < kChunkLanes; ++c) in_order[c] = number(code[c]);
-    for (unsigned part = 0; part < kParts; ++part) {
-      for (unsigned c = 0; c < kPartLanes; ++c) {
-        numbers.panel[part][k][c] = in_order[lane_of(part * kPartLanes + c)];
-      }
-    }
+    put_panel_row(numbers, k, in_order);
   }
   for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[lane_of(c)], largest[lane_of(c)]};
   return *std::max_element(largest, largest + kChunkLanes) <= wire::kDl16Max;
 }
+
+// ---- FP8_E4M3 -------------------------------------------------------------------------------------------------------
+
+inline constexpr std::uint8_t kFp8Magnitude = 0x7F;
+inline constexpr std::uint8_t kFp8Nan = 0x7F;  // all larger magnitudes; there is no infinity
+inline constexpr std::uint64_t kDoubleExponentOfFp8 = 1023 - 7;
+
+HWY_INLINE double number_of_fp8(std::uint8_t code) {
+  const std::uint64_t magnitude = code & kFp8Magnitude;
+  const std::uint64_t normal = (magnitude << 49) + (kDoubleExponentOfFp8 << 52);
+  const auto subnormal =
+      std::bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int32_t>(magnitude)) * 0x1p-9);
+  const std::uint64_t bits = magnitude < 8 ? subnormal : normal;
+  return std::bit_cast<double>(bits | static_cast<std::uint64_t>(code & 0x80) << 56);
+}
+
+// Spreads stay those of zeros: there is nothing to split. False: a number is not finite.
+static bool load_fp8_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  std::uint8_t largest = 0;
+  for (unsigned i = 0; i < plan.request.rows; ++i) {
+    std::uint8_t code[kChunkLanes];
+    for (unsigned k = 0; k < kChunkLanes; k += 8) {
+      std::memcpy(code + k, plan.row[i] + 2 * k + std::size_t{8} * plan.request.half, 8);
+    }
+    std::fill(code + plan.request.depth, code + kChunkLanes, std::uint8_t{0});
+    for (const std::uint8_t c : code) largest = std::max(largest, static_cast<std::uint8_t>(c & kFp8Magnitude));
+    for (unsigned k = 0; k < kChunkLanes; ++k) numbers.row[i][k] = number_of_fp8(code[k]);
+    numbers.of_row[i] = {};
+  }
+  return largest < kFp8Nan;
+}
+
+static bool load_fp8_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  std::uint8_t largest = 0;
+  for (unsigned k = 0; k < plan.request.depth; ++k) {
+    std::uint8_t pair[2 * kChunkLanes];
+    std::memcpy(pair, plan.panel[k / 2], sizeof pair);
+    std::uint8_t code[kChunkLanes];
+    for (unsigned c = 0; c < kChunkLanes; ++c) code[c] = pair[2 * c + k % 2];
+    std::fill(code + plan.request.lanes, code + kChunkLanes, std::uint8_t{0});
+    for (const std::uint8_t c : code) largest = std::max(largest, static_cast<std::uint8_t>(c & kFp8Magnitude));
+    double in_order[kChunkLanes];
+    for (unsigned c = 0; c < kChunkLanes; ++c) in_order[c] = number_of_fp8(code[c]);
+    put_panel_row(numbers, k, in_order);
+  }
+  std::fill_n(numbers.of_lane, kChunkLanes, Spread{});
+  return largest < kFp8Nan;
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
 
 // Four rows at a time, two vectors of lanes: eight sums that do not wait for each other.
 HWY_ATTR void multiply_part(unsigned rows, unsigned depth, const Operand* left, const PanelPart& panel, Operand* sum,
@@ -190,6 +246,10 @@ void add_row(const ChunkPlan& plan, unsigned row, const float* chunk) {
 
 // False: a number is not finite.
 bool load(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  if (plan.request.format == static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3)) {
+    const bool fp8_rows = load_fp8_rows(plan, numbers);
+    return load_fp8_panel(plan, numbers) && fp8_rows;
+  }
   const bool rows = load_rows(plan, numbers);
   return load_panel(plan, numbers) && rows;
 }

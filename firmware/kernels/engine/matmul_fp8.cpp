@@ -33,12 +33,14 @@ class Fp8Problem {
       : m(roles.rows.total()),
         n(axes.extent(roles.n)),
         k(axes.extent(roles.k)),
+        array(work.array),
         axes_(axes),
         roles_(roles),
         memory_(memory),
         copies_(work, axes) {}
 
   std::uint64_t m, n, k;
+  wire::array::Request* array;
   std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
   static unsigned most_rows() { return kBlockRows; }
 
@@ -60,14 +62,16 @@ class Fp8Problem {
   const void* row(std::uint64_t row, std::uint64_t first_k) {
     const std::uint64_t i = row - first_row_;
     std::uint16_t* const codes = memory_.left[i % kGroupRows];
-    const auto* from = reinterpret_cast<const void*>(memory_.row_of_left[i] + chunk_);
+    const auto* from = reinterpret_cast<const void*>(row_stick(row));
     store_register(codes, fp8::codes_of_half(load_stick(from), static_cast<unsigned>(first_k / kChunk % 2)));
     return codes;
   }
 
+  std::uint64_t row_stick(std::uint64_t row) const { return memory_.row_of_left[row - first_row_] + chunk_; }
+
   void begin_panel(std::uint64_t first_k, unsigned depth, std::uint64_t column) {
     panel_k_ = first_k;
-    const std::uint64_t panel = base_[kRight] + stick(kRight, roles_.n, column * kLanes);
+    const std::uint64_t panel = panel_place(column);
     for (unsigned i = 0; i < depth; i += 2) {
       const vuint16m1_t pairs = load_stick(reinterpret_cast<const void*>(panel + stick(kRight, roles_.k, first_k + i)));
       store_register(memory_.right[i], __riscv_vsll_vx_u16m1(pairs, 8, kVector16));
@@ -75,6 +79,9 @@ class Fp8Problem {
     }
   }
   const void* panel(std::uint64_t row, std::uint64_t /*column*/) const { return memory_.right[row - panel_k_]; }
+  std::uint64_t panel_stick(std::uint64_t k_of_pair, std::uint64_t column) const {
+    return panel_place(column) + stick(kRight, roles_.k, k_of_pair);
+  }
 
   void store(std::uint64_t row, std::uint64_t column, vuint16m1_t codes) const {
     const std::uint64_t to = memory_.row_of_out[row - first_row_] + stick(kOut, roles_.n, column * kLanes);
@@ -84,6 +91,9 @@ class Fp8Problem {
   }
 
  private:
+  std::uint64_t panel_place(std::uint64_t column) const {
+    return base_[kRight] + stick(kRight, roles_.n, column * kLanes);
+  }
   std::uint64_t stick(unsigned operand, unsigned d, std::uint64_t index) const {
     return axes_.of(operand, d).stick(static_cast<std::uint32_t>(index));
   }

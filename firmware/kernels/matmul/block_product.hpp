@@ -10,7 +10,8 @@
 //   void begin_panel(first_k, depth, column)
 //   const void* panel(k, column)           64 columns of row k of B as a stick, column counts sticks
 //   void store(row, column, codes)         a stick of C, lanes beyond n are zero
-//   wire::array::Request* array            of DL16 only: where the compute array is asked; null: the card has none
+//   wire::array::Request* array            where the compute array is asked; null: the card has none. Of FP8, for the
+//                                          array: row_stick(row), panel_stick(k, column), sticks as they lie
 //   static constexpr bool kPasses          K may be cut into passes: first(), last(), kept(row, column, half)
 //
 // The work of a launch is cut into blocks of up to 512 rows by 8 stick columns of C. For each chunk of K a block's part
@@ -149,15 +150,11 @@ class Block {
 
   // What the array refuses, and what is behind that, this core does itself.
   void add_chunk_by_array(std::uint64_t first_k, unsigned depth) {
-    for (unsigned row = 0; row < rows_.count; ++row) {
-      s_.row_list[row] = reinterpret_cast<std::uint64_t>(p_.row(rows_.first + row, first_k));
-    }
+    for (unsigned row = 0; row < rows_.count; ++row) s_.row_list[row] = row_for_array(rows_.first + row, first_k);
     for (unsigned i = 0; i < sticks_.count; ++i) {
-      const void* sticks[kChunk];
-      begin_panel(first_k, depth, i, sticks);
-      for (unsigned k = 0; k < depth; ++k) s_.panel_list[k] = reinterpret_cast<std::uint64_t>(sticks[k]);
+      list_panel(first_k, depth, i);
       for (unsigned row = 0; row < rows_.count; row += wire::array::kMaxRows) {
-        if (multiply_by_array(row, i, depth)) continue;
+        if (multiply_by_array(row, i, first_k, depth)) continue;
         if (rows_.count <= kMostFewRows) {
           add_chunk_of_few(first_k, depth, i);
         } else {
@@ -168,7 +165,29 @@ class Block {
     }
   }
 
-  bool multiply_by_array(unsigned first_row, unsigned stick, unsigned depth) {
+  // Two chunks of k lie in a stick of a row of FP8, and two k in a stick of its panel.
+  static constexpr bool kIsFp8 = requires(Problem problem) { problem.row_stick(0); };
+
+  std::uint64_t row_for_array(std::uint64_t row, std::uint64_t first_k) {
+    if constexpr (kIsFp8) {
+      return p_.row_stick(row);
+    } else {
+      return reinterpret_cast<std::uint64_t>(p_.row(row, first_k));
+    }
+  }
+  void list_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
+    if constexpr (kIsFp8) {
+      for (unsigned k = 0; k < depth; k += 2) {
+        s_.panel_list[k / 2] = p_.panel_stick(first_k + k, sticks_.first + stick);
+      }
+    } else {
+      const void* sticks[kChunk];
+      begin_panel(first_k, depth, stick, sticks);
+      for (unsigned k = 0; k < depth; ++k) s_.panel_list[k] = reinterpret_cast<std::uint64_t>(sticks[k]);
+    }
+  }
+
+  bool multiply_by_array(unsigned first_row, unsigned stick, std::uint64_t first_k, unsigned depth) {
     auto& request = *reinterpret_cast<wire::array::ChunkRequest*>(p_.array);
     request.kind = wire::array::Kind::Chunk;
     request.rows = at_most(rows_.count - first_row, wire::array::kMaxRows);
@@ -178,6 +197,8 @@ class Block {
     request.panel_list = reinterpret_cast<std::uint64_t>(s_.panel_list);
     request.sums = reinterpret_cast<std::uint64_t>(s_.sums[stick][0][first_row]);
     request.half_step = sizeof s_.sums[stick][0];
+    request.format = static_cast<std::uint32_t>(kIsFp8 ? wire::program::Format::Fp8E4m3 : wire::program::Format::Dl16);
+    request.half = kIsFp8 ? static_cast<std::uint32_t>(first_k / kChunk % 2) : 0;
     return is_done_by_array(*p_.array);
   }
 

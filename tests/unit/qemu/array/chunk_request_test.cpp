@@ -2,6 +2,7 @@
 // Requests of the kind Chunk by a hart's page tables: what is found, what is missing, what is no request.
 #include <cstring>
 
+#include "shared/device_program.hpp"
 #include "tests/unit/qemu/array/card_with_array.hpp"
 
 namespace {
@@ -99,6 +100,27 @@ TEST_F(ChunkRequests, ReadWhatMayOnlyBeRead) {
             Outcome::Done);
 }
 
+// A stick of the panel has two positions of k.
+TEST_F(ChunkRequests, OfFp8ReadHalfAsManySticksOfThePanel) {
+  const auto of_fp8 = [&](ChunkRequest& r) {
+    r.format = static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3);
+    r.half = 1;
+    for (unsigned k = kDepth / 2; k < kDepth; ++k) set_panel(k, ~std::uint64_t{0});
+  };
+  EXPECT_EQ(outcome_of(of_fp8), Outcome::Done);
+  EXPECT_EQ(outcome_of([&](ChunkRequest& r) {
+              of_fp8(r);
+              r.depth = kDepth - 1;
+            }),
+            Outcome::Done);
+  expect_missing(
+      [&](ChunkRequest& r) {
+        of_fp8(r);
+        set_panel(31, kWindow + 2 * MemoryBuilder::kLargePage);
+      },
+      kPanel, kWindow + 2 * MemoryBuilder::kLargePage);
+}
+
 TEST_F(ChunkRequests, AreRefusedWhenTheyAreNone) {
   const auto refused = [&](auto change) { return outcome_of(change) == Outcome::Refused; };
   EXPECT_FALSE(refused([](ChunkRequest&) {}));
@@ -112,6 +134,14 @@ TEST_F(ChunkRequests, AreRefusedWhenTheyAreNone) {
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_list = ~std::uint64_t{7}; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.sums += 64; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.half_step = std::uint64_t{1} << 38; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.format = 1; })) << "FP32";
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.format = 7; })) << "the other FP8";
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.format = 0x10000; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.half = 1; })) << "of DL16";
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.format = 6;
+    r.half = 2;
+  }));
   EXPECT_TRUE(refused([&](ChunkRequest&) { set_row(1, kWindow + 2); }));
   EXPECT_TRUE(refused([&](ChunkRequest&) { set_panel(9, std::uint64_t{1} << 63); }));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of a chunk, against sums of integers of 256 bits.
+// The products of a chunk, against sums that are exact.
 #include "qemu/array/chunk.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "host_driver/program/golden/numbers.hpp"
 #include "shared/dl16.hpp"
 
 namespace {
@@ -176,6 +177,107 @@ TEST(Chunk, ANumberThatIsNotFiniteIsRefusedAndNothingChanges) {
       // Behind depth or lanes it takes no part.
       (in_row ? plan->request.depth : plan->request.lanes) = 63;
       EXPECT_TRUE(execute(*plan));
+    }
+  }
+}
+
+// ---- FP8 ------------------------------------------------------------------------------------------------------------
+
+// Numbers of rows and panel, and where they lie (docs/device-programs.md, MatMulFp8).
+class Fp8Chunk {
+ public:
+  Fp8Chunk(std::uint32_t rows, std::uint32_t depth, std::uint32_t lanes, std::uint32_t half)
+      : rows_(rows), depth_(depth), lanes_(lanes), half_(half), row_(rows * 128), panel_((depth + 1) / 2 * 128) {
+    for (std::vector<std::uint8_t>* const codes : {&row_, &panel_}) std::ranges::fill(*codes, 0x7F);  // NaN
+    sums.assign(std::size_t{rows} * 64, 0.5F);
+    plan_->request = {};
+    plan_->request.format = static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3);
+    plan_->request.rows = rows;
+    plan_->request.depth = depth;
+    plan_->request.lanes = lanes;
+    plan_->request.half = half;
+    for (std::size_t i = 0; i < rows; ++i) {
+      plan_->row[i] = reinterpret_cast<const std::byte*>(&row_[i * 128]);
+      for (std::size_t h = 0; h < 2; ++h) plan_->sums[i][h] = reinterpret_cast<std::byte*>(&sums[(h * rows + i) * 32]);
+    }
+    for (std::size_t k = 0; k < depth; k += 2)
+      plan_->panel[k / 2] = reinterpret_cast<const std::byte*>(&panel_[k * 64]);
+  }
+
+  // All that takes part.
+  template <typename Code>
+  void fill(Code code) {
+    for (std::uint32_t k = 0; k < depth_; ++k) {
+      for (std::uint32_t i = 0; i < rows_; ++i) of_row(i, k) = code();
+      for (std::uint32_t c = 0; c < lanes_; ++c) of_panel(k, c) = code();
+    }
+  }
+  std::uint8_t& of_row(std::size_t i, std::size_t k) {
+    return row_[i * 128 + k / 8 * 16 + std::size_t{half_} * 8 + k % 8];
+  }
+  std::uint8_t& of_panel(std::size_t k, std::size_t c) { return panel_[k / 2 * 128 + 2 * c + k % 2]; }
+  bool execute() { return svp::array::execute(*plan_); }
+
+  void expect_sums() {
+    for (std::uint32_t i = 0; i < rows_; ++i) {
+      for (unsigned place = 0; place < 64; ++place) {
+        const unsigned c = wire::array::lane_of_sum(place / 32, place % 32);
+        std::int64_t sum = 0;  // in units of 2^-18
+        for (std::uint32_t k = 0; c < lanes_ && k < depth_; ++k) sum += units(of_row(i, k)) * units(of_panel(k, c));
+        const float wanted = 0.5F + std::ldexp(static_cast<float>(sum), -18);
+        ASSERT_EQ(sums[(place / 32 * rows_ + i) * 32 + place % 32], wanted) << "row " << i << ", column " << c;
+      }
+    }
+  }
+
+  std::vector<float> sums;
+
+ private:
+  static std::int64_t units(std::uint8_t code) {
+    return std::llround(std::ldexp(svp::program::golden::value_of(wire::program::Format::Fp8E4m3, code), 9));
+  }
+
+  std::uint32_t rows_, depth_, lanes_, half_;
+  std::vector<std::uint8_t> row_, panel_;
+  std::unique_ptr<ChunkPlan> plan_ = std::make_unique<ChunkPlan>();
+};
+
+TEST(ChunkOfFp8, IsExactSumsRoundedOnceAndAdded) {
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  const auto any = [&] {
+    const auto code = static_cast<std::uint8_t>(random());
+    return static_cast<std::uint8_t>((code & 0x7F) == 0x7F ? 0 : code);
+  };
+  for (const std::uint32_t depth : {64u, 63u, 1u, 2u}) {
+    for (const std::uint32_t lanes : {64u, 33u, 1u}) {
+      for (const std::uint32_t half : {0u, 1u}) {
+        Fp8Chunk chunk(wire::array::kMaxRows - half, depth, lanes, half);
+        chunk.fill(any);
+        ASSERT_TRUE(chunk.execute());
+        chunk.expect_sums();
+      }
+    }
+  }
+}
+
+TEST(ChunkOfFp8, HoldsTheLargestSumsAndTheSmallestNumbers) {
+  for (const std::uint8_t small : {std::uint8_t{0x00}, std::uint8_t{0x01}, std::uint8_t{0x87}, std::uint8_t{0x08}}) {
+    Fp8Chunk chunk(4, 64, 64, 0);
+    chunk.fill([] { return std::uint8_t{0x7E}; });
+    chunk.of_row(1, 63) = chunk.of_panel(63, 5) = small;
+    ASSERT_TRUE(chunk.execute());
+    chunk.expect_sums();
+  }
+}
+
+TEST(ChunkOfFp8, WithANanIsRefusedAndNothingChanges) {
+  for (const std::uint8_t nan : {std::uint8_t{0x7F}, std::uint8_t{0xFF}}) {
+    for (const bool in_row : {true, false}) {
+      Fp8Chunk chunk(2, 64, 64, 1);
+      chunk.fill([] { return std::uint8_t{0x38}; });
+      (in_row ? chunk.of_row(1, 63) : chunk.of_panel(63, 63)) = nan;
+      EXPECT_FALSE(chunk.execute());
+      EXPECT_EQ(chunk.sums, std::vector<float>(128, 0.5F));
     }
   }
 }

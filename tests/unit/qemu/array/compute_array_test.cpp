@@ -269,6 +269,8 @@ class RandomRequests : public Array {
     wanted.panel_list = rarely() ? place() + random() % 128 : kScratchpad + kPanelAt;
     wanted.sums = output();
     wanted.half_step = rarely() ? random() : random() % 16 * 128;
+    wanted.format = word(random() % 2 * 6);  // DL16 or FP8_E4M3
+    wanted.half = word(wanted.format == 0 ? 0 : random() % 2);
     Request request{};
     std::memcpy(&request, &wanted, sizeof request);
     return request;
