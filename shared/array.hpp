@@ -53,6 +53,8 @@ enum class Kind : std::uint32_t {
   Chunk = 2,    // the products of one chunk of k of a matrix product: ChunkRequest
   Lines = 3,    // reductions: LinesRequest
   Convert = 4,  // a change of format: ConvertRequest
+  Blocks = 5,   // blocks of items, transposed: BlocksRequest
+  Copies = 6,   // rows of sticks, copied: CopiesRequest
 };
 
 enum class Outcome : std::uint32_t {
@@ -178,6 +180,53 @@ static_assert(sizeof(ConvertRequest) == sizeof(Request));
 static_assert(offsetof(ConvertRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(ConvertRequest, address) == offsetof(Request, address));
 
+// Blocks of items of 1, 2 or 4 bytes. A block is `rows` sticks of the input; its lanes 0 … columns - 1 become as many
+// sticks of the output: lane r of stick c is lane c of row r, and the lanes from `rows` on are 0. One block is done
+// after the other. Refused, with nothing done, when the input and the output of one block may share bytes.
+struct BlocksRequest {
+  Kind kind;
+  std::uint32_t item;         // bytes
+  std::uint32_t rows;         // 1 to the lanes of a stick
+  std::uint32_t columns;      // likewise
+  std::uint64_t count;        // blocks, 1 to most_blocks()
+  Row input;                  // the rows of the first block
+  std::uint64_t input_step;   // bytes from one block to the next, a multiple of kStickBytes
+  Row output;                 // the sticks that its columns become
+  std::uint64_t output_step;  // as input_step
+  std::uint8_t reserved[72];
+  // Answer, as in Request; `done` counts blocks.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[88];
+};
+static_assert(sizeof(BlocksRequest) == sizeof(Request) &&
+              offsetof(BlocksRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(BlocksRequest, address) == offsetof(Request, address));
+
+// Rows of sticks at equal distances, copied stick by stick in the order of the lists: what was written before is read.
+struct CopiesRequest {
+  Kind kind;
+  std::uint32_t rows;    // rows times sticks: up to kMaxCopies
+  std::uint32_t sticks;  // of each row
+  std::uint32_t reserved0;
+  std::uint64_t from_list;  // the addresses of the rows' first sticks: words, one behind the other
+  std::uint64_t to_list;    // likewise of the first sticks of the copies
+  std::uint64_t from_step;  // bytes from one stick of a row to the next, a multiple of kStickBytes
+  std::uint64_t to_step;
+  std::uint8_t reserved[96];
+  // Answer, as in Request; `done` counts rows.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[88];
+};
+static_assert(sizeof(CopiesRequest) == sizeof(Request) &&
+              offsetof(CopiesRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(CopiesRequest, address) == offsetof(Request, address));
+
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
 // Sticks that one request does at most: some 50 µs of the slowest operation (docs/array.md).
@@ -192,6 +241,9 @@ constexpr std::uint32_t unit_sticks(program::Format of, program::Format other) {
   const std::uint32_t lanes = program::lanes_of(of), others = program::lanes_of(other);
   return others > lanes ? others / lanes : 1;
 }
+// So that a request reads and writes up to kMaxSticks each.
+constexpr std::uint64_t most_blocks(std::uint32_t item) { return kMaxSticks * item / kStickBytes; }
+inline constexpr std::uint64_t kMaxCopies = 512;  // sticks
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
 inline constexpr unsigned kMaxDepth = 64;

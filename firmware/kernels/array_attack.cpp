@@ -11,7 +11,10 @@
 
 namespace {
 
+using wire::array::BlocksRequest;
 using wire::array::ChunkRequest;
+using wire::array::ConvertRequest;
+using wire::array::CopiesRequest;
 using wire::array::Kind;
 using wire::array::LinesRequest;
 using wire::array::Outcome;
@@ -101,10 +104,13 @@ class Attack {
     for (unsigned i = 0; i < sizeof(Request) / sizeof(std::uint64_t); ++i) {
       reinterpret_cast<std::uint64_t*>(&request)[i] = rarely() ? random() : 0;
     }
-    switch (below(3)) {
+    switch (below(6)) {
       case 0: make_rows(request); break;
       case 1: make_chunk(reinterpret_cast<ChunkRequest&>(request)); break;
-      default: make_lines(reinterpret_cast<LinesRequest&>(request)); break;
+      case 2: make_lines(reinterpret_cast<LinesRequest&>(request)); break;
+      case 3: make_conversion(reinterpret_cast<ConvertRequest&>(request)); break;
+      case 4: make_blocks(reinterpret_cast<BlocksRequest&>(request)); break;
+      default: make_copies(reinterpret_cast<CopiesRequest&>(request)); break;
     }
     if (rarely()) request.kind = static_cast<Kind>(below(16));
   }
@@ -133,6 +139,10 @@ class Attack {
     request.panel_list = list();
     request.sums = place();
     request.half_step = step();
+    if (below(2) == 0) {
+      request.format = word(static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3));
+      request.half = word(below(2));
+    }
   }
 
   void make_lines(LinesRequest& request) {
@@ -146,6 +156,44 @@ class Attack {
     request.line_list = list();
     request.output_list = list();
     request.step = step();
+  }
+
+  void make_conversion(ConvertRequest& request) {
+    request.kind = Kind::Convert;
+    request.opcode = word(0x10 + (below(2) == 0 ? 0 : 2 + below(5)));
+    request.from_format = word(below(8));
+    request.to_format = word(below(8));
+    request.from_sticks = word(1 + below(2));
+    request.to_sticks = word(1 + below(2));
+    request.single = word(below(8) == 0);
+    request.count = rarely() ? random() : 1 + below(below(8) == 0 ? 2 * kMostSticks : 16);
+    request.from = {place(), step()};
+    request.to = {place(), step()};
+    request.from_step = step();
+    request.to_step = step();
+  }
+
+  void make_blocks(BlocksRequest& request) {
+    const std::uint32_t item = 1u << below(3);
+    request.kind = Kind::Blocks;
+    request.item = word(item);
+    request.rows = word(1 + below(wire::kStickBytes / item));
+    request.columns = word(1 + below(wire::kStickBytes / item));
+    request.count = rarely() ? random() : 1 + below(wire::array::most_blocks(item));
+    request.input = {place(), step()};
+    request.input_step = step();
+    request.output = {place(), step()};
+    request.output_step = step();
+  }
+
+  void make_copies(CopiesRequest& request) {
+    request.kind = Kind::Copies;
+    request.rows = word(1 + below(16));
+    request.sticks = word(1 + below(16));
+    request.from_list = list();
+    request.to_list = list();
+    request.from_step = step();
+    request.to_step = step();
   }
 
   const wire::KernelArguments& arguments_;

@@ -3,8 +3,9 @@
 // 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
 // number of answers that were wrong, 11 load and 12 store by the compute array, 13 and 14 by its products of a
-// chunk, 15 and 16 by its reductions of lines, 17 and 18 by its conversions, then, when it has not done that, by
-// itself. The address is "operand 0 plus offset"; its operand need not exist.
+// chunk, 15 and 16 by its reductions of lines, 17 and 18 by its conversions, 19 and 20 by its blocks of items, 21 and
+// 22 by its copies, then, when it has not done that, by itself. The address is "operand 0 plus offset"; its operand
+// need not exist.
 #include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "shared/device_program.hpp"
@@ -31,6 +32,10 @@ enum What : std::uint64_t {
   kArrayLinesStore,
   kArrayConvertLoad,
   kArrayConvertStore,
+  kArrayBlocksLoad,
+  kArrayBlocksStore,
+  kArrayCopiesLoad,
+  kArrayCopiesStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -122,22 +127,50 @@ void request_conversion(wire::array::Request& rows, std::uint64_t stick, std::ui
   request.from_step = request.to_step = 0;
 }
 
+// The stick that holds the address is the row of the block, or what its column becomes.
+void request_block(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::BlocksRequest&>(rows);
+  request.kind = wire::array::Kind::Blocks;
+  request.item = 2;
+  request.rows = request.columns = 1;
+  request.count = 1;
+  request.input = {stores ? own : stick, 0};
+  request.output = {stores ? stick : own, 0};
+  request.input_step = request.output_step = 0;
+}
+
+// The stick that holds the address is what is copied, or the copy.
+void request_copies(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::CopiesRequest&>(rows);
+  auto* const list = reinterpret_cast<std::uint64_t*>(own + wire::kStickBytes);
+  list[0] = stores ? own : stick;
+  list[1] = stores ? stick : own;
+  request.kind = wire::array::Kind::Copies;
+  request.rows = request.sticks = 1;
+  request.from_list = reinterpret_cast<std::uint64_t>(list);
+  request.to_list = reinterpret_cast<std::uint64_t>(list + 1);
+  request.from_step = request.to_step = 0;
+}
+
 // The exit status when the array has reached the address: 1; when it does not say which byte is missing: 2.
 std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, What what) {
   constexpr std::uint64_t kOwnAt = 4096;
   auto& request = *reinterpret_cast<wire::array::Request*>(arguments.scratchpad_address);
   const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
   const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
-  const bool stores =
-      what == kArrayStore || what == kArrayChunkStore || what == kArrayLinesStore || what == kArrayConvertStore;
+  const bool stores = (what - kArrayLoad) % 2 != 0;  // loads and stores alternate
   if (what == kArrayLoad || what == kArrayStore) {
     request_copy(request, stick, own, stores);
   } else if (what == kArrayChunkLoad || what == kArrayChunkStore) {
     request_product(request, stick, own, stores);
   } else if (what == kArrayConvertLoad || what == kArrayConvertStore) {
     request_conversion(request, stick, own, stores);
-  } else {
+  } else if (what == kArrayLinesLoad || what == kArrayLinesStore) {
     request_sum(request, stick, own, stores);
+  } else if (what == kArrayCopiesLoad || what == kArrayCopiesStore) {
+    request_copies(request, stick, own, stores);
+  } else {
+    request_block(request, stick, own, stores);
   }
   const wire::array::Outcome outcome = kernel::ask_array(request);
   if (outcome == wire::array::Outcome::Done) return 1;
@@ -183,7 +216,11 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kArrayLinesLoad:
     case kArrayLinesStore:
     case kArrayConvertLoad:
-    case kArrayConvertStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
+    case kArrayConvertStore:
+    case kArrayBlocksLoad:
+    case kArrayBlocksStore:
+    case kArrayCopiesLoad:
+    case kArrayCopiesStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
     default: return 1;
   }
 }

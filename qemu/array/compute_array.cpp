@@ -5,8 +5,10 @@
 #include <cstring>
 #include <optional>
 
+#include "qemu/array/blocks.hpp"
 #include "qemu/array/chunk.hpp"
 #include "qemu/array/convert.hpp"
+#include "qemu/array/copies.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
 
@@ -46,6 +48,8 @@ Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& re
     case Kind::Chunk: return chunk(memory, root, request);
     case Kind::Lines: return computed<LinesPlan>(memory, root, request);
     case Kind::Convert: return computed<ConvertPlan>(memory, root, request);
+    case Kind::Blocks: return computed<BlocksPlan>(memory, root, request);
+    case Kind::Copies: return computed<CopiesPlan>(memory, root, request);
   }
   return refused();
 }

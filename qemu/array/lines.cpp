@@ -15,8 +15,6 @@ using wire::program::Opcode;
 // Numbers of the operands in an answer: what a kernel reads, and the results, which it writes.
 enum LinesOperand : unsigned { kLineList, kOutputList, kStick, kResult = wire::array::kOutput };
 
-bool is_count(std::uint32_t n, std::uint64_t most) { return n >= 1 && n <= most; }
-
 bool is_operation(const LinesRequest& request) {
   switch (static_cast<Opcode>(request.opcode)) {
     case Opcode::Sum:

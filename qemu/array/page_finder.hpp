@@ -16,8 +16,9 @@ inline constexpr std::uint64_t kAddressLimit = std::uint64_t{1} << 38;
 
 // An address of a stick, or a step from one to the next.
 inline bool is_stick(std::uint64_t bytes) { return bytes % wire::kStickBytes == 0 && bytes < kAddressLimit; }
-inline bool is_row(const wire::array::Row& row) { return is_stick(row.address) && is_stick(row.step); }
 inline bool is_list(std::uint64_t address) { return address % sizeof(std::uint64_t) == 0 && address < kAddressLimit; }
+inline bool is_row(const wire::array::Row& row) { return is_stick(row.address) && is_stick(row.step); }
+inline bool is_count(std::uint64_t n, std::uint64_t most) { return n >= 1 && n <= most; }
 
 // Pages: the last one of each operand is remembered.
 class PageFinder {

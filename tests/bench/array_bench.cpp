@@ -10,8 +10,10 @@
 #include <random>
 #include <vector>
 
+#include "qemu/array/blocks.hpp"
 #include "qemu/array/chunk.hpp"
 #include "qemu/array/convert.hpp"
+#include "qemu/array/copies.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
 #include "shared/device_program.hpp"
@@ -19,8 +21,10 @@
 
 namespace {
 
+using svp::array::BlocksPlan;
 using svp::array::ChunkPlan;
 using svp::array::ConvertPlan;
+using svp::array::CopiesPlan;
 using svp::array::LinesPlan;
 using svp::array::RowsPlan;
 using wire::program::Format;
@@ -198,6 +202,43 @@ CONVERSION(fp32_to_dl16_staggered, Fp32ToDl16, Fp32, Dl16);
 CONVERSION(dl16_to_fp8_staggered, Dl16ToFp8, Dl16, Fp8E4m3);
 CONVERSION(fp8_to_dl16_staggered, Fp8ToDl16, Fp8E4m3, Dl16);
 CONVERSION(dl16_to_fp8_weight, Dl16ToFp8Weight, Dl16, Fp8E4m3);
+
+// Whole blocks of items of range(0) bytes, or blocks of one row.
+void transposition(benchmark::State& state, bool whole) {
+  const auto item = static_cast<std::uint32_t>(state.range(0));
+  const auto input = numbers(wire::array::kMaxSticks, 8);
+  std::vector<std::byte> output(wire::array::kMaxSticks * wire::kStickBytes);
+  const auto plan = std::make_unique<BlocksPlan>();
+  plan->request = {};
+  plan->request.item = item;
+  plan->request.columns = wire::kStickBytes / item;
+  plan->request.rows = whole ? plan->request.columns : 1;
+  plan->request.count = wire::array::most_blocks(item);
+  for (std::size_t n = 0; n < wire::array::kMaxSticks; ++n) {
+    plan->row[n] = reinterpret_cast<const std::byte*>(&input[n * kLanes]);
+    plan->column[n] = &output[n * wire::kStickBytes];
+  }
+  for ([[maybe_unused]] auto _ : state) execute(*plan);
+}
+BENCHMARK_CAPTURE(transposition, whole, true)->Arg(1)->Arg(2)->Arg(4)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(transposition, one_row, false)->Arg(1)->Arg(2)->Arg(4)->Unit(benchmark::kMicrosecond);
+
+// Sticks that lie range(0) sticks apart.
+void copies(benchmark::State& state) {
+  const auto apart = static_cast<std::size_t>(state.range(0));
+  const auto input = numbers(wire::array::kMaxCopies * apart, 8);
+  std::vector<std::byte> output(wire::array::kMaxCopies * apart * wire::kStickBytes);
+  const auto plan = std::make_unique<CopiesPlan>();
+  plan->request = {};
+  plan->request.rows = wire::array::kMaxCopies;
+  plan->request.sticks = 1;
+  for (std::size_t n = 0; n < wire::array::kMaxCopies; ++n) {
+    plan->from[n] = reinterpret_cast<const std::byte*>(&input[n * apart * kLanes]);
+    plan->to[n] = &output[n * apart * wire::kStickBytes];
+  }
+  for ([[maybe_unused]] auto _ : state) execute(*plan);
+}
+BENCHMARK(copies)->Arg(1)->Arg(40)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -18,7 +18,10 @@ using fuzz::Input;
 using fuzz::require;
 using test::MemoryBuilder;
 using test::Rights;
+using wire::array::BlocksRequest;
 using wire::array::ChunkRequest;
+using wire::array::ConvertRequest;
+using wire::array::CopiesRequest;
 using wire::array::Kind;
 using wire::array::LinesRequest;
 using wire::array::Outcome;
@@ -130,10 +133,13 @@ class Card {
     const std::uint64_t apart = step();
     for (std::uint64_t i = 0; i < kListWords; ++i) words[i] = first + i * apart % (kPages * kPage / 2);
     request() = {};
-    switch (input_.below(3)) {
+    switch (input_.below(6)) {
       case 0: make_rows(request()); break;
       case 1: make_chunk(reinterpret_cast<ChunkRequest&>(request())); break;
-      default: make_lines(reinterpret_cast<LinesRequest&>(request())); break;
+      case 2: make_lines(reinterpret_cast<LinesRequest&>(request())); break;
+      case 3: make_conversion(reinterpret_cast<ConvertRequest&>(request())); break;
+      case 4: make_blocks(reinterpret_cast<BlocksRequest&>(request())); break;
+      default: make_copies(reinterpret_cast<CopiesRequest&>(request())); break;
     }
     for (unsigned n = input_.below(4); n > 0; --n) {
       auto& word = reinterpret_cast<std::uint64_t*>(&request())[input_.below(sizeof(Request) / 8)];
@@ -170,6 +176,10 @@ class Card {
     request.panel_list = list();
     request.sums = stick();
     request.half_step = step();
+    if (input_.below(2) != 0) {
+      request.format = static_cast<std::uint32_t>(Format::Fp8E4m3);
+      request.half = input_.below(2);
+    }
   }
   void make_lines(LinesRequest& request) {
     static constexpr Opcode kOpcodes[] = {Opcode::Sum, Opcode::Mean, Opcode::Max, Opcode::Min, Opcode::Exx2};
@@ -184,6 +194,40 @@ class Card {
     request.line_list = list();
     request.output_list = list();
     request.step = step();
+  }
+  void make_conversion(ConvertRequest& request) {
+    request.kind = Kind::Convert;
+    request.opcode = 0x10 + (input_.below(2) != 0 ? 0 : 2 + input_.below(5));
+    request.from_format = input_.below(wire::program::kFormats);
+    request.to_format = input_.below(wire::program::kFormats);
+    request.from_sticks = count(4);
+    request.to_sticks = count(4);
+    request.single = input_.below(8) == 0 ? 1 : 0;
+    request.count = count(1100);
+    request.from = {stick(), step()};
+    request.to = {stick(), step()};
+    request.from_step = step();
+    request.to_step = step();
+  }
+  void make_blocks(BlocksRequest& request) {
+    request.kind = Kind::Blocks;
+    request.item = 1u << input_.below(3);
+    request.rows = count(wire::kStickBytes / request.item);
+    request.columns = count(wire::kStickBytes / request.item);
+    request.count = count(16);
+    request.input = {stick(), step()};
+    request.input_step = step();
+    request.output = {stick(), step()};
+    request.output_step = step();
+  }
+  void make_copies(CopiesRequest& request) {
+    request.kind = Kind::Copies;
+    request.rows = count(64);
+    request.sticks = count(16);
+    request.from_list = list();
+    request.to_list = list();
+    request.from_step = step();
+    request.to_step = step();
   }
 
   // ---- what must hold afterwards

@@ -74,6 +74,20 @@ class Combinations {
   }
   std::uint64_t total() const { return total_; }
 
+  // The dimension that changes fastest; none when there is one combination only.
+  struct Dimension {
+    unsigned d;
+    std::uint32_t unit;
+    std::uint64_t steps;
+  };
+  bool has_dimensions() const { return count_ != 0; }
+  Dimension fastest() const { return {dimension_[0], unit_[0], steps_[0]}; }
+  Combinations without_fastest() const {
+    Combinations others;
+    for (unsigned i = 1; i < count_; ++i) others.add(dimension_[i], extent_[i], unit_[i]);
+    return others;
+  }
+
   // `visit` gets dimension and index, for each dimension.
   template <typename Visit>
   void for_each(std::uint64_t number, Visit visit) const {

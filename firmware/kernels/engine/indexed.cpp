@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and Scatter: an element of the index operand says how many pages further the stick of an indirect operand
-// lies. Each index is checked when it is used.
+// lies. Each index is checked when it is used. The compute array copies rows of sticks whose indices the engine has
+// checked.
+#include <algorithm>
+
+#include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/engine/axes.hpp"
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
@@ -9,11 +13,31 @@
 namespace kernel::engine {
 namespace {
 
+// What the compute array copies: rows of sticks at equal distances, all of one row by the same index.
+struct IndexedRows {
+  Combinations rows;
+  std::uint32_t sticks;  // of each
+  std::uint64_t step[program::kMaxOperands];
+};
+
+struct Lists {
+  std::uint64_t from[wire::array::kMaxCopies];
+  std::uint64_t to[wire::array::kMaxCopies];
+};
+static_assert(sizeof(Lists) <= kWorkingBytes);
+
+constexpr std::uint64_t kFewestForArray = 8;  // sticks
+
 class Indexed {
  public:
   // `indirect`: the operand that the index leads into; `other` is copied to it or from it.
   Indexed(const Work& work, unsigned indirect)
-      : work_(work), axes_(work), copies_(work, axes_), indirect_(indirect), limit_(bytes_of_base()) {
+      : work_(work),
+        axes_(work),
+        copies_(work, axes_),
+        indirect_(indirect),
+        limit_(bytes_of_base()),
+        start_(start_in_base()) {
     const Operand& input = work.operation.operand[1];
     const Operand& output = work.output();
     spreads_ = input.stick_dim == program::kNoDimension;
@@ -28,6 +52,12 @@ class Indexed {
   // All combinations first … end - 1.
   Refusal run(const Combinations& sticks, std::uint64_t first, std::uint64_t end) const {
     if (!refusal_.ok()) return refusal_;
+    if (work_.array != nullptr && end - first >= kFewestForArray && suits_array()) return by_array(sticks, first, end);
+    return by_engine(sticks, first, end);
+  }
+
+ private:
+  Refusal by_engine(const Combinations& sticks, std::uint64_t first, std::uint64_t end) const {
     for (std::uint64_t i = first; i < end; ++i) {
       const std::uint32_t index = index_of(sticks, i);
       std::uint64_t pages = 0;
@@ -41,7 +71,92 @@ class Indexed {
     return {};
   }
 
- private:
+  // The array copies in the same order. The rows of a request are found before it copies any: by indices that are not
+  // among what it writes.
+  bool suits_array() const {
+    return !spreads_ && copies_.count == 1 && (end_of(0) <= axes_.base(2) || end_of(2) <= axes_.base(0));
+  }
+
+  // Whole rows by the array; what it has not done, and the rest, by the engine.
+  Refusal by_array(const Combinations& sticks, std::uint64_t first, std::uint64_t end) const {
+    const IndexedRows rows = rows_of(sticks);
+    std::uint64_t row = (first + rows.sticks - 1) / rows.sticks;
+    const std::uint64_t begin = std::min(end, row * rows.sticks);
+    if (const Refusal bad = by_engine(sticks, first, begin); !bad.ok()) return bad;
+    const std::uint64_t most = wire::array::kMaxCopies / rows.sticks;
+    const std::uint64_t last = end / rows.sticks;
+    while (row < last) {
+      const std::uint32_t count = collect(rows, row, std::min(most, last - row));
+      if (count == 0 || !ask(rows, count)) break;
+      row += count;
+    }
+    return by_engine(sticks, std::max(begin, std::min(end, row * rows.sticks)), end);
+  }
+
+  // As many of the rows from `first` on as have an index that leads inside.
+  std::uint32_t collect(const IndexedRows& rows, std::uint64_t first, std::uint64_t most) const {
+    auto& lists = reinterpret_cast<Lists&>(work_.working);
+    const std::uint64_t row_bytes = (rows.sticks - 1) * rows.step[indirect_];
+    std::uint32_t count = 0;
+    for (; count < most; ++count) {
+      std::uint64_t at = axes_.base(0);
+      std::uint64_t from = axes_.base(1);
+      std::uint64_t to = axes_.base(2);
+      std::uint64_t offset = start_ + row_bytes;
+      rows.rows.for_each(first + count, [&](unsigned d, std::uint32_t n) {
+        at += axes_.of(0, d).element(n);
+        from += axes_.of(1, d).stick(n);
+        to += axes_.of(2, d).stick(n);
+        offset += axes_.of(indirect_, d).in_part(n);
+      });
+      std::uint64_t pages = 0;
+      if (!leads_inside(offset, load_element(at, sizeof(std::uint32_t)), pages)) break;
+      (indirect_ == 1 ? from : to) += pages;
+      lists.from[count] = from;
+      lists.to[count] = to;
+    }
+    return count;
+  }
+
+  bool ask(const IndexedRows& rows, std::uint32_t count) const {
+    const auto& lists = reinterpret_cast<const Lists&>(work_.working);
+    auto& request = reinterpret_cast<wire::array::CopiesRequest&>(*work_.array);
+    request.kind = wire::array::Kind::Copies;
+    request.rows = count;
+    request.sticks = rows.sticks;
+    request.from_list = reinterpret_cast<std::uint64_t>(lists.from);
+    request.to_list = reinterpret_cast<std::uint64_t>(lists.to);
+    request.from_step = rows.step[1];
+    request.to_step = rows.step[2];
+    return is_done_by_array(*work_.array);
+  }
+
+  // Along the dimension that changes fastest, when the index does not depend on it; else single sticks.
+  IndexedRows rows_of(const Combinations& sticks) const {
+    const IndexedRows single{.rows = sticks, .sticks = 1, .step = {}};
+    if (!sticks.has_dimensions()) return single;
+    const Combinations::Dimension along = sticks.fastest();
+    if (along.steps > wire::array::kMaxCopies || axes_.moves(0, along.d)) return single;
+    IndexedRows rows{.rows = sticks.without_fastest(), .sticks = static_cast<std::uint32_t>(along.steps), .step = {}};
+    for (unsigned o = 1; o <= 2; ++o) {
+      const Axis& axis = axes_.of(o, along.d);
+      if (axis.part != 0 || along.unit % (1u << axis.lane_bits) != 0) return single;
+      rows.step[o] = (along.unit >> axis.lane_bits) * axis.stride;
+    }
+    return rows;
+  }
+
+  // Behind the last byte that the operand may have; of the indirect one, wherever an index may lead.
+  std::uint64_t end_of(unsigned o) const {
+    std::uint64_t end = axes_.base(o) + wire::kStickBytes + (o == indirect_ ? limit_ - start_ : 0);
+    for (unsigned d = 0; d < axes_.rank(); ++d) {
+      const Axis& axis = axes_.of(o, d);
+      const std::uint32_t last = axes_.extent(d) - 1;
+      end += axis.stick(last) - (o == indirect_ ? axis.in_part(last) : 0);
+    }
+    return end;
+  }
+
   std::uint64_t bytes_of_base() const {
     const Operand& operand = work_.operation.operand[indirect_];
     switch (operand.base) {
@@ -59,13 +174,22 @@ class Indexed {
     return load_element(axes_.base(0) + sticks.element(axes_, 0, number), sizeof(std::uint32_t));
   }
 
-  // False: the index leads outside. A negative INT32 does, as a large number.
-  bool page_offset(const Combinations& sticks, std::uint64_t number, std::uint32_t value, std::uint64_t& pages) const {
-    if (work_.operation.operand[0].format == program::Format::Int32 && value >> 31 != 0) return false;
+  // In its base, behind the first stick of the indirect operand.
+  std::uint64_t start_in_base() const {
     const Operand& operand = work_.operation.operand[indirect_];
     std::uint64_t offset = operand.offset + wire::kStickBytes;
     for (unsigned l = 0; l < work_.depth; ++l) offset += operand.loop_stride[l] * work_.iteration[l];
+    return offset;
+  }
+
+  bool page_offset(const Combinations& sticks, std::uint64_t number, std::uint32_t value, std::uint64_t& pages) const {
+    std::uint64_t offset = start_;
     sticks.for_each(number, [&](unsigned d, std::uint32_t n) { offset += axes_.of(indirect_, d).in_part(n); });
+    return leads_inside(offset, value, pages);
+  }
+  // `offset`: in the base, behind what is reached by index 0. A negative INT32 leads outside, as a large number does.
+  bool leads_inside(std::uint64_t offset, std::uint32_t value, std::uint64_t& pages) const {
+    if (work_.operation.operand[0].format == program::Format::Int32 && value >> 31 != 0) return false;
     return !__builtin_mul_overflow(value, work_.operation.page, &pages) && offset <= limit_ && pages <= limit_ - offset;
   }
 
@@ -95,6 +219,7 @@ class Indexed {
   Copies copies_;
   unsigned indirect_;
   std::uint64_t limit_;
+  std::uint64_t start_;
   bool spreads_ = false;
   Refusal refusal_;
 };

@@ -4,6 +4,7 @@
 // quicker than vector instructions, which can only exchange parts within such words (docs/notes/2026-11-24-engine.md).
 #include <algorithm>
 
+#include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/engine/elements.hpp"
 #include "firmware/kernels/engine/families.hpp"
 
@@ -88,6 +89,9 @@ void transpose(const Block& block) {
   clear_the_rest<kItem>(block);
 }
 
+// Items of a run. Fewer are not worth a request.
+constexpr std::uint64_t kFewestForArray = 256;
+
 class Relayout {
  public:
   explicit Relayout(const Work& work)
@@ -142,8 +146,33 @@ class Relayout {
     return part_of(box, d, whole, whole + 1);
   }
 
+  // How many blocks of the run, from the first one on, the compute array has made.
+  std::uint64_t given_to_array(const Run& run, std::uint32_t rows, std::uint32_t columns) {
+    if (work_.array == nullptr || array_refused_ || run.count * rows * columns < kFewestForArray) return 0;
+    return give_to_array(run, rows, columns);
+  }
+  [[gnu::noinline]] std::uint64_t give_to_array(const Run& run, std::uint32_t rows, std::uint32_t columns) {
+    auto& request = reinterpret_cast<wire::array::BlocksRequest&>(*work_.array);
+    request.kind = wire::array::Kind::Blocks;
+    request.item = item_;
+    request.rows = rows;
+    request.columns = columns;
+    request.input_step = run.step[0];
+    request.output_step = run.step[1];
+    std::uint64_t done = 0;
+    while (done < run.count) {
+      request.count = std::min(run.count - done, wire::array::most_blocks(item_));
+      request.input = {run.address[0] + done * run.step[0], from_.stride[to_.stick_dim]};
+      request.output = {run.address[1] + done * run.step[1], to_.stride[from_.stick_dim]};
+      array_refused_ = !is_done_by_array(*work_.array);
+      if (array_refused_) break;
+      done += request.count;
+    }
+    return done;
+  }
+
   void blocks(const Run& run, std::uint32_t rows, std::uint32_t columns) {
-    for (std::uint64_t n = 0; n < run.count; ++n) {
+    for (std::uint64_t n = given_to_array(run, rows, columns); n < run.count; ++n) {
       const Block block{.from = run.address[0] + n * run.step[0],
                         .from_step = from_.stride[to_.stick_dim],
                         .rows = rows,
@@ -184,6 +213,7 @@ class Relayout {
   const Operand& to_;
   unsigned item_;
   std::uint32_t lanes_;
+  bool array_refused_ = false;
 };
 
 }  // namespace

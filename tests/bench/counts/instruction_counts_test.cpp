@@ -4,6 +4,7 @@
 // that the block is, and a block that costs more has no such batch.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 
 #include "host_driver/ops/operations.hpp"
@@ -87,6 +88,9 @@ TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
   };
   const svp::SpyreTensor x = tensor({64, 1024}), wide = tensor({64, 4096}), tall = tensor({1024, 64});
   const svp::SpyreTensor left = tensor({64, 256}), right = tensor({256, 64});
+  const std::vector<std::int32_t> first_row(64);
+  const svp::SpyreTensor index = card.context().to_device(
+      {svp::HostShape::contiguous(svp::DataType::Int32, {64}), std::as_bytes(std::span(first_row))});
   struct Given {
     const char* name;
     svp::ops::Op op;
@@ -101,7 +105,9 @@ TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
                          {"sum across sticks", svp::ops::Op::Sum, {x}, columns, 11'500},
                          {"sum across 1024 sticks", svp::ops::Op::Sum, {tall}, columns, 10'000},
                          {"max along the stick", svp::ops::Op::Max, {wide}, rows, 16'000},
-                         {"layer norm", svp::ops::Op::LayerNorm, {x}, {}, 27'500}};
+                         {"layer norm", svp::ops::Op::LayerNorm, {x}, {}, 27'500},
+                         {"transposed copy", svp::ops::Op::Copy, {x.transpose(0, 1)}, {}, 12'000},
+                         {"embedding", svp::ops::Op::Embedding, {x, index}, {}, 17'500}};
   for (const Given& each : given) {
     SCOPED_TRACE(each.name);
     const svp::SpyreTensor out = operations.run(each.op, each.inputs, {}, each.integers).front();

@@ -26,28 +26,46 @@ std::string row(std::size_t offset, std::size_t bytes, const char* field) {
 
 std::vector<Table> tables() {
   const auto limit = [](const char* text, std::uint64_t value) { return fmt::format("| {} | {} |", text, value); };
-  return {{fmt::format("struct Hello ({} bytes)", sizeof(Hello)),
-           {FIELD(Hello, magic), FIELD(Hello, version), FIELD(Hello, harts), FIELD(Hello, ram_base),
-            FIELD(Hello, ram_bytes), FIELD(Hello, hart_local), FIELD(Hello, hart_stride), FIELD(Hello, root_at),
-            FIELD(Hello, context_at), FIELD(Hello, arguments_at), FIELD(Hello, answer)}},
-          {fmt::format("struct Row ({} bytes)", sizeof(Row)), {FIELD(Row, address), FIELD(Row, step)}},
-          {fmt::format("struct Request ({} bytes)", sizeof(Request)),
-           {FIELD(Request, kind), FIELD(Request, opcode), FIELD(Request, format), FIELD(Request, inputs),
-            FIELD(Request, singles), FIELD(Request, constant), FIELD(Request, count), FIELD(Request, row),
-            FIELD(Request, table), ANSWER(Request)}},
-          {fmt::format("struct ChunkRequest ({} bytes)", sizeof(ChunkRequest)),
-           {FIELD(ChunkRequest, kind), FIELD(ChunkRequest, rows), FIELD(ChunkRequest, depth),
-            FIELD(ChunkRequest, lanes), FIELD(ChunkRequest, row_list), FIELD(ChunkRequest, panel_list),
-            FIELD(ChunkRequest, sums), FIELD(ChunkRequest, half_step), ANSWER(ChunkRequest)}},
-          {fmt::format("struct LinesRequest ({} bytes)", sizeof(LinesRequest)),
-           {FIELD(LinesRequest, kind), FIELD(LinesRequest, opcode), FIELD(LinesRequest, format),
-            FIELD(LinesRequest, along), FIELD(LinesRequest, lines), FIELD(LinesRequest, sticks),
-            FIELD(LinesRequest, lanes), FIELD(LinesRequest, factor), FIELD(LinesRequest, line_list),
-            FIELD(LinesRequest, output_list), FIELD(LinesRequest, step), ANSWER(LinesRequest)}},
-          {"bounds of a request",
-           {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max and Min", kMaxLineSticks),
-            limit("lines", kMaxLines), limit("rows of a chunk", kMaxRows), limit("positions of a chunk", kMaxDepth),
-            limit("wide sums of a chunk", kMaxWideSums), limit("bytes of a table", kTableBytes)}}};
+  return {
+      {fmt::format("struct Hello ({} bytes)", sizeof(Hello)),
+       {FIELD(Hello, magic), FIELD(Hello, version), FIELD(Hello, harts), FIELD(Hello, ram_base),
+        FIELD(Hello, ram_bytes), FIELD(Hello, hart_local), FIELD(Hello, hart_stride), FIELD(Hello, root_at),
+        FIELD(Hello, context_at), FIELD(Hello, arguments_at), FIELD(Hello, answer)}},
+      {fmt::format("struct Row ({} bytes)", sizeof(Row)), {FIELD(Row, address), FIELD(Row, step)}},
+      {fmt::format("struct Request ({} bytes)", sizeof(Request)),
+       {FIELD(Request, kind), FIELD(Request, opcode), FIELD(Request, format), FIELD(Request, inputs),
+        FIELD(Request, singles), FIELD(Request, constant), FIELD(Request, count), FIELD(Request, row),
+        FIELD(Request, table), ANSWER(Request)}},
+      {fmt::format("struct ChunkRequest ({} bytes)", sizeof(ChunkRequest)),
+       {FIELD(ChunkRequest, kind), FIELD(ChunkRequest, rows), FIELD(ChunkRequest, depth), FIELD(ChunkRequest, lanes),
+        FIELD(ChunkRequest, row_list), FIELD(ChunkRequest, panel_list), FIELD(ChunkRequest, sums),
+        FIELD(ChunkRequest, half_step), FIELD(ChunkRequest, format), FIELD(ChunkRequest, half), ANSWER(ChunkRequest)}},
+      {fmt::format("struct LinesRequest ({} bytes)", sizeof(LinesRequest)),
+       {FIELD(LinesRequest, kind), FIELD(LinesRequest, opcode), FIELD(LinesRequest, format), FIELD(LinesRequest, along),
+        FIELD(LinesRequest, lines), FIELD(LinesRequest, sticks), FIELD(LinesRequest, lanes),
+        FIELD(LinesRequest, factor), FIELD(LinesRequest, line_list), FIELD(LinesRequest, output_list),
+        FIELD(LinesRequest, step), ANSWER(LinesRequest)}},
+      {fmt::format("struct ConvertRequest ({} bytes)", sizeof(ConvertRequest)),
+       {FIELD(ConvertRequest, kind), FIELD(ConvertRequest, opcode), FIELD(ConvertRequest, from_format),
+        FIELD(ConvertRequest, to_format), FIELD(ConvertRequest, from_sticks), FIELD(ConvertRequest, to_sticks),
+        FIELD(ConvertRequest, single), FIELD(ConvertRequest, count), FIELD(ConvertRequest, from),
+        FIELD(ConvertRequest, to), FIELD(ConvertRequest, from_step), FIELD(ConvertRequest, to_step),
+        ANSWER(ConvertRequest)}},
+      {fmt::format("struct BlocksRequest ({} bytes)", sizeof(BlocksRequest)),
+       {FIELD(BlocksRequest, kind), FIELD(BlocksRequest, item), FIELD(BlocksRequest, rows),
+        FIELD(BlocksRequest, columns), FIELD(BlocksRequest, count), FIELD(BlocksRequest, input),
+        FIELD(BlocksRequest, input_step), FIELD(BlocksRequest, output), FIELD(BlocksRequest, output_step),
+        ANSWER(BlocksRequest)}},
+      {fmt::format("struct CopiesRequest ({} bytes)", sizeof(CopiesRequest)),
+       {FIELD(CopiesRequest, kind), FIELD(CopiesRequest, rows), FIELD(CopiesRequest, sticks),
+        FIELD(CopiesRequest, from_list), FIELD(CopiesRequest, to_list), FIELD(CopiesRequest, from_step),
+        FIELD(CopiesRequest, to_step), ANSWER(CopiesRequest)}},
+      {"bounds of a request",
+       {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max and Min", kMaxLineSticks),
+        limit("lines", kMaxLines), limit("rows of a chunk", kMaxRows), limit("positions of a chunk", kMaxDepth),
+        limit("wide sums of a chunk", kMaxWideSums), limit("positions of a conversion", kMaxConverted),
+        limit("sticks read by a transposition", kMaxSticks), limit("sticks of copies", kMaxCopies),
+        limit("bytes of a table", kTableBytes)}}};
 }
 
 std::string page_text() { return docs::read_page(SPYRE_SOURCE_DIR "/docs/array.md"); }
@@ -64,7 +82,7 @@ TEST(ArrayPage, NamesVersionMagicAndHints) {
   EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("version **{}**", kVersion)));
   EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("`{:#018x}`", kHelloMagic)));
   for (const std::uint32_t hint : {kHelloHint, kWorkHint}) {
-    EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("slti x0, x0, {:#05X}", hint >> 20)));
+    EXPECT_THAT(page_text(), testing::HasSubstr(fmt::format("slti x0, x0, 0x{:03X}", hint >> 20)));
   }
 }
 

@@ -319,6 +319,44 @@ class RandomRequests : public Array {
     return request;
   }
 
+  Request of_blocks() {
+    wire::array::BlocksRequest wanted{};
+    const std::uint32_t item = 1u << random() % 3;
+    const std::uint32_t lanes = wire::kStickBytes / item;
+    const auto step = [&] { return rarely() ? random() : random() % 16 * 128; };
+    wanted.kind = wire::array::Kind::Blocks;
+    wanted.item = word(item);
+    wanted.rows = word(1 + random() % lanes);
+    wanted.columns = word(1 + random() % lanes);
+    wanted.count = rarely() ? random() : 1 + random() % wire::array::most_blocks(item);
+    wanted.input = {place(), step()};
+    wanted.input_step = step();
+    wanted.output = {output(), step()};
+    wanted.output_step = step();
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
+  }
+
+  Request of_copies() {
+    constexpr std::uint64_t kFromAt = 1024, kToAt = 2560;
+    for (std::uint64_t i = 0; i < 64; ++i) {
+      set_word(scratchpad_ + kFromAt + i * 8, random() % 64 == 0 ? place() : kWindow + random() % 8192 * 128);
+      set_word(scratchpad_ + kToAt + i * 8, random() % 64 == 0 ? random() : output());
+    }
+    wire::array::CopiesRequest wanted{};
+    wanted.kind = wire::array::Kind::Copies;
+    wanted.rows = word(1 + random() % 16);
+    wanted.sticks = word(1 + random() % 32);
+    wanted.from_list = rarely() ? place() : kScratchpad + kFromAt;
+    wanted.to_list = rarely() ? place() + random() % 128 : kScratchpad + kToAt;
+    wanted.from_step = rarely() ? random() : random() % 16 * 128;
+    wanted.to_step = rarely() ? random() : random() % 16 * 128;
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
+  }
+
   template <typename Make>
   unsigned done_of(Make make) {
     unsigned done = 0;
@@ -362,6 +400,18 @@ TEST_F(RandomRequests, OfConversionsWriteOnlyWhatTheHartMayWrite) {
 
 TEST_F(RandomRequests, OfLinesWriteOnlyWhatTheHartMayWrite) {
   EXPECT_GT(done_of([this] { return of_lines(); }), 500u) << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfBlocksWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_blocks(); }), 500u)
+      << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfCopiesWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_copies(); }), 500u)
+      << "too few of the requests were good ones to prove anything";
   expect_the_rest_untouched();
 }
 

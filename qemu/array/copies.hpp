@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of the kind Copies: checked as a whole, then executed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "qemu/array/answer.hpp"
+#include "qemu/array/card_memory.hpp"
+#include "shared/array.hpp"
+
+namespace svp::array {
+
+struct CopiesPlan {
+  wire::array::CopiesRequest request;  // a copy: what the kernel writes meanwhile changes nothing
+  // Of the rows one after the other.
+  std::array<const std::byte*, wire::array::kMaxCopies> from;
+  std::array<std::byte*, wire::array::kMaxCopies> to;
+};
+
+// Finds all memory of the request, for a hart in U-mode under the page table at `root`. The lists have been read,
+// nothing else has been read or written when this returns.
+Answer prepare(const CardMemory& memory, std::uint64_t root, CopiesPlan& plan);
+
+// Of a plan whose answer was Done.
+void execute(const CopiesPlan& plan);
+
+}  // namespace svp::array
