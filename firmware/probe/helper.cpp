@@ -42,7 +42,7 @@ namespace fw {
         break;
       case Order::Run:
         hal::mark(wire::Waypoint::Slice);
-        last_stop = probe::run_through(*work.load(std::memory_order_relaxed));
+        last_stop = probe::run_through(*work.load(std::memory_order_relaxed), probe::kHelperAnswerTicks);
         order.store(Order::Sleep, std::memory_order_release);
         break;
       case Order::Hang:

@@ -69,6 +69,11 @@ kernel break
   call 0
 kernel endless
   j probe_kernel_endless
+/* a0 → a word, which becomes 1. */
+kernel announced_endless
+  li t0, 1
+  sd t0, 0(a0)
+  j probe_kernel_endless
 kernel wait_for_interrupt
   wfi  /* bounded: traps in U-mode, or ends with the slice */
   j probe_kernel_wait_for_interrupt

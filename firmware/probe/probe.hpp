@@ -13,6 +13,7 @@
 
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/memory.hpp"
+#include "shared/units.hpp"
 
 namespace probe {
 
@@ -71,7 +72,7 @@ class Space {
 };
 
 // Runs to the first stop that is neither Timer nor Interrupted.
-hal::Stop run_through(hal::Context& context);
+hal::Stop run_through(hal::Context& context, std::uint64_t slice = wire::kTicksPerSecond / 1000);
 
 // Deterministic bytes.
 void scramble(std::span<std::byte> bytes, std::uint64_t seed);
@@ -114,7 +115,7 @@ extern "C" {
 extern const std::byte probe_kernels_begin[], probe_kernels_end[];
 extern const std::byte probe_kernel_exit[], probe_kernel_calls[], probe_kernel_load[], probe_kernel_store[],
     probe_kernel_jump[], probe_kernel_vector_store[], probe_kernel_read_time[], probe_kernel_write_status[],
-    probe_kernel_misuse_fence[], probe_kernel_break[], probe_kernel_endless[], probe_kernel_wait_for_interrupt[],
-    probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[], probe_kernel_dirty[],
-    probe_kernel_dirty_and_fault[], probe_kernel_labour[];
+    probe_kernel_misuse_fence[], probe_kernel_break[], probe_kernel_endless[], probe_kernel_announced_endless[],
+    probe_kernel_wait_for_interrupt[], probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[],
+    probe_kernel_dirty[], probe_kernel_dirty_and_fault[], probe_kernel_labour[];
 }

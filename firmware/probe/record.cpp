@@ -67,11 +67,12 @@ void wait_for_helper(wire::Waypoint waypoint) {
 
 // The helper is inside of an endless kernel when this returns.
 void keep_helper_in_kernel(const Space& space) {
-  space.data()[0] = 0;
-  space.start(context, probe_kernel_endless, 0);
+  std::atomic_ref<std::uint64_t> runs(space.data()[0]);
+  runs.store(0, std::memory_order_relaxed);
+  space.start(context, probe_kernel_announced_endless, space.data_address());
   helper_run_on(context);
-  wait_for_helper(wire::Waypoint::Slice);
-  hal::sleep_until(hal::now() + 20 * 1000 * wire::kTicksPerMicrosecond);
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
+  while (runs.load(std::memory_order_acquire) == 0 && hal::now() < end) asm volatile("pause");
 }
 
 [[noreturn]] void break_first_boot(std::string_view what) {

@@ -99,10 +99,10 @@ void Space::start(hal::Context& context, const std::byte* kernel, std::uint64_t 
   hal::start(context, root_, wire::kContextWindow + entry, kStackPlace + kStackBytes, argument);
 }
 
-hal::Stop run_through(hal::Context& context) {
+hal::Stop run_through(hal::Context& context, std::uint64_t slice) {
   hal::Stop stop{};
   do {
-    stop = hal::run(context, wire::kTicksPerSecond / 1000);
+    stop = hal::run(context, slice);
   } while (stop.reason == hal::StopReason::Timer || stop.reason == hal::StopReason::Interrupted);
   return stop;
 }
