@@ -159,18 +159,13 @@ std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64
   const std::uint64_t own = arguments.scratchpad_address + kOwnAt;
   const std::uint64_t stick = address / wire::kStickBytes * wire::kStickBytes;
   const bool stores = (what - kArrayLoad) % 2 != 0;  // loads and stores alternate
-  if (what == kArrayLoad || what == kArrayStore) {
-    request_copy(request, stick, own, stores);
-  } else if (what == kArrayChunkLoad || what == kArrayChunkStore) {
-    request_product(request, stick, own, stores);
-  } else if (what == kArrayConvertLoad || what == kArrayConvertStore) {
-    request_conversion(request, stick, own, stores);
-  } else if (what == kArrayLinesLoad || what == kArrayLinesStore) {
-    request_sum(request, stick, own, stores);
-  } else if (what == kArrayCopiesLoad || what == kArrayCopiesStore) {
-    request_copies(request, stick, own, stores);
-  } else {
-    request_block(request, stick, own, stores);
+  switch (stores ? what - 1 : what) {
+    case kArrayLoad: request_copy(request, stick, own, stores); break;
+    case kArrayChunkLoad: request_product(request, stick, own, stores); break;
+    case kArrayLinesLoad: request_sum(request, stick, own, stores); break;
+    case kArrayConvertLoad: request_conversion(request, stick, own, stores); break;
+    case kArrayBlocksLoad: request_block(request, stick, own, stores); break;
+    default: request_copies(request, stick, own, stores); break;
   }
   const wire::array::Outcome outcome = kernel::ask_array(request);
   if (outcome == wire::array::Outcome::Done) return 1;

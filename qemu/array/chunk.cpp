@@ -14,7 +14,6 @@ using wire::program::Format;
 enum ChunkOperand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
 
 bool is_chunk(const ChunkRequest& request) {
-  const auto is_count = [](std::uint32_t n, std::uint32_t most) { return n >= 1 && n <= most; };
   const bool is_dl16 = request.format == static_cast<std::uint32_t>(Format::Dl16);
   if (!is_dl16 && request.format != static_cast<std::uint32_t>(Format::Fp8E4m3)) return false;
   return request.half <= (is_dl16 ? 0 : 1) && is_count(request.rows, wire::array::kMaxRows) &&

@@ -167,37 +167,31 @@ using Encode = void (*)(const Real*, std::byte*, unsigned);
 constexpr bool is_wide(Format format) { return format == Format::Int32 || format == Format::Uint32; }
 
 template <typename Real>
-Decode<Real> find_decode(Format format) {
-  switch (format) {
-    case Format::Dl16: return decode<Format::Dl16, Real>;
-    case Format::Fp32: return decode<Format::Fp32, Real>;
-    case Format::Int16: return decode<Format::Int16, Real>;
-    case Format::Int8: return decode<Format::Int8, Real>;
-    case Format::Fp8E4m3: return decode<Format::Fp8E4m3, Real>;
-    case Format::Fp8E5m2: return decode<Format::Fp8E5m2, Real>;
-    default: break;
-  }
-  if constexpr (sizeof(Real) == sizeof(double)) {
-    return format == Format::Int32 ? decode<Format::Int32, Real> : decode<Format::Uint32, Real>;
-  }
-  return nullptr;
+struct Functions {
+  Decode<Real> to_values;
+  Encode<Real> to_codes;
+};
+template <Format kFormat, typename Real>
+Functions<Real> functions_of() {
+  return {decode<kFormat, Real>, encode<kFormat, Real>};
 }
 
+// Of an fp32 there are none for the wide integers.
 template <typename Real>
-Encode<Real> find_encode(Format format) {
+Functions<Real> find_functions(Format format) {
   switch (format) {
-    case Format::Dl16: return encode<Format::Dl16, Real>;
-    case Format::Fp32: return encode<Format::Fp32, Real>;
-    case Format::Int16: return encode<Format::Int16, Real>;
-    case Format::Int8: return encode<Format::Int8, Real>;
-    case Format::Fp8E4m3: return encode<Format::Fp8E4m3, Real>;
-    case Format::Fp8E5m2: return encode<Format::Fp8E5m2, Real>;
+    case Format::Dl16: return functions_of<Format::Dl16, Real>();
+    case Format::Fp32: return functions_of<Format::Fp32, Real>();
+    case Format::Int16: return functions_of<Format::Int16, Real>();
+    case Format::Int8: return functions_of<Format::Int8, Real>();
+    case Format::Fp8E4m3: return functions_of<Format::Fp8E4m3, Real>();
+    case Format::Fp8E5m2: return functions_of<Format::Fp8E5m2, Real>();
     default: break;
   }
   if constexpr (sizeof(Real) == sizeof(double)) {
-    return format == Format::Int32 ? encode<Format::Int32, Real> : encode<Format::Uint32, Real>;
+    return format == Format::Int32 ? functions_of<Format::Int32, Real>() : functions_of<Format::Uint32, Real>();
   }
-  return nullptr;
+  return {};
 }
 
 // ---- where lanes go -------------------------------------------------------------------------------------------------
@@ -249,8 +243,8 @@ class Units {
         positions_(std::max(program::lanes_of(from_), program::lanes_of(to_))),
         opcode_(static_cast<Opcode>(request_.opcode)),
         has_two_inputs_(wire::array::unit_sticks(from_, to_) > 1),
-        decode_(find_decode<Real>(from_)),
-        encode_(find_encode<Real>(to_)) {}
+        decode_(find_functions<Real>(from_).to_values),
+        encode_(find_functions<Real>(to_).to_codes) {}
 
   void run(const UnitStretch& stretch) {
     for (std::uint64_t n = 0; n < stretch.count; ++n) {

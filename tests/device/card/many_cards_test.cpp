@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cards come and go: one after the other, two at once, after good ends and bad ones; each leaves nothing behind.
+#include <filesystem>
 #include <thread>
 
 #include "tests/device/card/card_support.hpp"
@@ -101,7 +102,7 @@ TEST(ManyCards, AnEmulatorThatLoadsNoArrayGetsACardWithoutOne) {
   const std::string emulator =
       folder.file("emulator",
                   "#!/bin/sh\nfor word; do\n"
-                  "  [ \"$word\" != -plugin ] || { echo 'Could not load plugin' >&2; exit 1; }\n"
+                  "  [ \"$word\" != -plugin ] || { : >\"$0.refused\"; echo 'Could not load plugin' >&2; exit 1; }\n"
                   "done\nexec qemu-system-riscv64 \"$@\"\n",
                   true);
   CardOptions options = test::small_card();
@@ -113,6 +114,7 @@ TEST(ManyCards, AnEmulatorThatLoadsNoArrayGetsACardWithoutOne) {
     EXPECT_EQ(device->config().array_version, 0u);
     expect_works(*device, 5);
   }
+  EXPECT_EQ(std::filesystem::exists(emulator + ".refused"), !value_or_throw(find_array("auto")).plugin.empty());
   options.array = emulator;
   const auto refused = Card::boot(options);
   ASSERT_FALSE(refused);

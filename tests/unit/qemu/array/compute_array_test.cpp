@@ -149,6 +149,20 @@ TEST_F(Array, FindsTheTableOfAFunctionAsOnePiece) {
   EXPECT_EQ(request().operand, wire::array::kTable);
 }
 
+TEST_F(Array, RefusesAboutEverySecondRequestWhenItIsMixed) {
+  array = svp::array::ComputeArray(true);
+  greet();
+  unsigned refused = 0;
+  for (unsigned n = 0; n < 400; ++n) {
+    ask_for_sum(1);
+    array.work(kHart);
+    EXPECT_NE(request().outcome, Outcome::None);
+    refused += request().outcome == Outcome::Refused;
+  }
+  EXPECT_GT(refused, 100u);
+  EXPECT_LT(refused, 300u);
+}
+
 // Two launches of one function on one core: the hint is the same instruction of the same text.
 TEST_F(Array, ServesTheContextThatRuns) {
   const std::uint64_t other_scratchpad = card.take_page();
