@@ -18,8 +18,9 @@ class CardMemory {
 
   // Null when not all of the range is memory.
   std::byte* at(std::uint64_t physical, std::uint64_t bytes) const {
-    if (physical < first_ || physical - first_ > bytes_ || bytes > bytes_ - (physical - first_)) return nullptr;
-    return memory_ + (physical - first_);
+    const std::uint64_t offset = physical - first_;  // of an address in front of the memory: wraps, beyond its end
+    if (offset > bytes_ || bytes > bytes_ - offset) return nullptr;
+    return memory_ + offset;
   }
   // An aligned word that harts may be writing.
   std::optional<std::uint64_t> word(std::uint64_t physical) const {

@@ -58,6 +58,30 @@ TEST_F(PageWalk, FindsNothingThatAHartInUModeMayNotRead) {
   EXPECT_FALSE(find_page(card.memory(), ~std::uint64_t{0}, kAddress));
 }
 
+TEST_F(PageWalk, FindsNothingInEntriesThatLackOneBit) {
+  constexpr std::uint64_t kValid = 1, kRead = 2, kUser = 16;
+  card.map(kAddress, card.take_page(), 0);
+  std::uint64_t& entry = card.leaf_of(kAddress);
+  const std::uint64_t complete = entry;
+  for (const std::uint64_t bit : {kValid, kRead, kUser}) {
+    entry = complete & ~bit;
+    EXPECT_FALSE(find(kAddress)) << "without bit " << bit;
+  }
+  entry = complete;
+  EXPECT_TRUE(find(kAddress));
+}
+
+// A table that lies 4 bytes behind a page's start has its entries across two words.
+TEST_F(PageWalk, FindsNothingInATableThatIsNotAligned) {
+  const std::uint64_t page = card.take_page();
+  card.map(kAddress, page, 0);
+  const std::uint64_t shifted = card.take_page();
+  std::memcpy(card.at(shifted) + 4, card.at(card.root()), MemoryBuilder::kPage - 4);
+  EXPECT_FALSE(find_page(card.memory(), shifted + 4, kAddress));
+  std::memcpy(card.at(shifted), card.at(card.root()), MemoryBuilder::kPage);
+  EXPECT_TRUE(find_page(card.memory(), shifted, kAddress));
+}
+
 TEST_F(PageWalk, FindsNothingOutsideOfTheCardsMemory) {
   card.map(kAddress, 0x1000, 0);
   EXPECT_FALSE(find(kAddress));

@@ -60,6 +60,12 @@ class MemoryBuilder {
     entry_of(table, address, level) =
         frame(physical) | 1 | 2 | (rights.write ? 4 : 0) | (rights.execute ? 8 : 0) | (rights.user ? 16 : 0) | 64 | 128;
   }
+  // Of 4 KiB, and mapped before.
+  std::uint64_t& leaf_of(std::uint64_t address) {
+    std::uint64_t table = root_;
+    for (unsigned above = 2; above > 0; --above) table = (entry_of(table, address, above) >> 10) << 12;
+    return entry_of(table, address, 0);
+  }
   std::uint64_t& entry_of(std::uint64_t table, std::uint64_t address, unsigned level) {
     return reinterpret_cast<std::uint64_t*>(at(table))[address >> (12 + 9 * level) & 511];
   }
