@@ -12,7 +12,7 @@
 
 namespace wire::array {
 
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 
 // `slti x0, x0, imm` with these immediates.
 inline constexpr std::uint32_t kHelloHint = 0x5A102013;
@@ -40,9 +40,33 @@ struct Hello {
   std::uint32_t arguments_at;
   // Answer: the version of the array, 0 when it can not work with this firmware.
   std::uint32_t answer;
-  std::uint8_t reserved[64];
+  std::uint32_t orders_at;  // of Orders, in a context
+  std::uint8_t reserved[60];
 };
 static_assert(sizeof(Hello) == kStickBytes);
+
+// ---- orders: the firmware breaks the array on purpose (FaultPoint::Array) -------------------------------------------
+
+// An order is about the next request that the array is about to execute: all of its memory has been found.
+enum class Order : std::uint32_t {
+  Serve = 0,  // and every other one
+  Ask = 1,    // it answers Ask, and the order becomes Asked
+  Asked = 2,  // as Ask; the kernel has to call the firmware
+  // These become Ask when they have been carried out.
+  ServeOne = 3,
+  RefuseOne = 4,
+  CorruptOne = 5,  // executes it, and inverts bit `argument` of the sticks that it makes, modulo what there is
+  FailOne = 6,     // answers MemoryError, of the stick `argument` of those that it reads, modulo what there is
+};
+
+// In each context, in the firmware's memory: a kernel reaches neither.
+struct Orders {
+  Order order;
+  std::uint32_t reserved;
+  std::uint64_t argument;
+  std::uint64_t failed;  // of the array: the physical address of the memory that has failed; 0: none has
+};
+static_assert(sizeof(Orders) == 24);
 
 // ---- work: a kernel asks for it -------------------------------------------------------------------------------------
 
@@ -62,6 +86,9 @@ enum class Outcome : std::uint32_t {
   Done = 1,     // `done` sticks are finished; the kernel asks again for the others
   Missing = 2,  // nothing was done: the byte at `address`, of `operand`, is not mapped with the right that is needed
   Refused = 3,  // nothing was done: the array has not what was asked for; `operand` says which field
+  // After one of these nothing was done either; the kernel calls the firmware (KernelCall::ArrayOrder), and asks again.
+  Ask = 4,          // the firmware wants to know of each request
+  MemoryError = 5,  // the memory has failed: the call does not return
 };
 
 inline constexpr unsigned kMaxInputs = 5;

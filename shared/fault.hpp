@@ -24,6 +24,7 @@ enum class FaultPoint : std::uint16_t {
   FirmwareHart = 10,  // a slice on a core: the hart itself, in firmware code
   Kernel = 20,        // a slice of a kernel
   KernelResult = 21,  // a part of a launch has ended by itself
+  Array = 22,         // the compute array is about to execute a request of a kernel
   Memory = 30,        // a transfer or a kernel's slice touches the place (region, offset); armed for a place
 };
 
@@ -45,6 +46,8 @@ enum class FaultAction : std::uint16_t {
   Corrected = 14,       // an error that the memory corrects: counted, reported, the data is right
   Uncorrectable = 15,   // one that it can not: the unit ends FAULT, the granule is retired when its region goes
   FlipSegment = 16,     // the bit `argument` of the launch's segment `segment`, in device memory, is inverted
+  FlipResult = 17,      // the bit `argument` of what the array has made (modulo what there is) is inverted
+  Refuse = 18,          // the array says that it has not what it was asked for
 };
 
 constexpr std::string_view name(FaultPoint point) {
@@ -62,6 +65,7 @@ constexpr std::string_view name(FaultPoint point) {
     case FaultPoint::FirmwareHart: return "firmware-hart";
     case FaultPoint::Kernel: return "kernel";
     case FaultPoint::KernelResult: return "kernel-result";
+    case FaultPoint::Array: return "array";
     case FaultPoint::Memory: return "memory";
   }
   return "unknown fault point";
@@ -86,6 +90,8 @@ constexpr std::string_view name(FaultAction action) {
     case FaultAction::Corrected: return "corrected";
     case FaultAction::Uncorrectable: return "uncorrectable";
     case FaultAction::FlipSegment: return "flip-segment";
+    case FaultAction::FlipResult: return "flip-result";
+    case FaultAction::Refuse: return "refuse";
   }
   return "unknown fault action";
 }
@@ -109,6 +115,7 @@ constexpr bool makes_sense(FaultPoint point, FaultAction action) {
       return action == A::Hang || action == A::Slow || action == A::Illegal || action == A::Stray ||
              action == A::FlipScratchpad || action == A::FlipSegment;
     case FaultPoint::KernelResult: return action == A::Corrupt;
+    case FaultPoint::Array: return action == A::FlipResult || action == A::Refuse || action == A::Uncorrectable;
     case FaultPoint::Memory: return action == A::Corrected || action == A::Uncorrectable;
     case FaultPoint::None: break;
   }
@@ -141,8 +148,8 @@ struct FaultTrigger {
   std::uint32_t function;    // Target (shared/admin.hpp: 0 M, 1 PF, 1 + n VF n), or kAnyFunction
   std::uint32_t stream;      // or kAnyStream; where the point has one
   std::uint32_t opcode;      // or kAnyOpcode; where the point has one
-  std::uint32_t progress;    // Kernel: what the kernel is at (kernel_abi.hpp), kSomeProgress or kAnyProgress
-  std::uint32_t core;        // or kAnyCore; FirmwareHart, Kernel, KernelResult
+  std::uint32_t progress;    // Kernel, Array: what the kernel is at (kernel_abi.hpp), kSomeProgress or kAnyProgress
+  std::uint32_t core;        // or kAnyCore; FirmwareHart, Kernel, KernelResult, Array
   std::uint32_t waiting;     // Kernel: other cores of the launch that have to wait at the barrier; 0: none
   std::uint64_t sequence;    // of the block; 0: any
   std::uint64_t first;       // from 1
@@ -182,9 +189,11 @@ constexpr bool matches_slice(const FaultTrigger& trigger, std::uint32_t core, st
 
 // Which points know these conditions; elsewhere they are refused.
 constexpr bool knows_core(FaultPoint point) {
-  return point == FaultPoint::FirmwareHart || point == FaultPoint::Kernel || point == FaultPoint::KernelResult;
+  return point == FaultPoint::FirmwareHart || point == FaultPoint::Kernel || point == FaultPoint::KernelResult ||
+         point == FaultPoint::Array;
 }
-constexpr bool knows_progress(FaultPoint point) { return point == FaultPoint::Kernel; }
+constexpr bool knows_progress(FaultPoint point) { return point == FaultPoint::Kernel || point == FaultPoint::Array; }
+constexpr bool knows_waiting(FaultPoint point) { return point == FaultPoint::Kernel; }
 
 struct FaultSpec {
   FaultOperation operation;
@@ -210,7 +219,7 @@ struct FaultEvidence {
   std::uint64_t sequence;  // likewise; 0
   std::uint32_t hart;
   std::uint32_t armed;     // 1: may still fire
-  std::uint32_t progress;  // Kernel: what the kernel was at, the last time; kAnyProgress: it did not say, or no Kernel
+  std::uint32_t progress;  // Kernel, Array: what the kernel was at, the last time; kAnyProgress: it did not say
   std::uint32_t waiting;   // Kernel: cores of the launch that waited at the barrier, the last time
 };
 static_assert(sizeof(FaultEvidence) == 64);

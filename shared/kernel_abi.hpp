@@ -88,10 +88,11 @@ static_assert(sizeof(KernelArguments) == kStickBytes);
 
 // Environment calls: number in a7, argument in a0, a result in a0.
 enum class KernelCall : std::uint64_t {
-  Exit = 0,       // a0 = status; 0 is success
-  Barrier = 1,    // returns when every core of the launch arrived
-  TraceMark = 2,  // a0 = value, kept with the launch's record
-  Claim = 3,      // a0 = how many items; the result is the number of the first one
+  Exit = 0,        // a0 = status; 0 is success
+  Barrier = 1,     // returns when every core of the launch arrived
+  TraceMark = 2,   // a0 = value, kept with the launch's record
+  Claim = 3,       // a0 = how many items; the result is the number of the first one
+  ArrayOrder = 4,  // the array has answered Ask or MemoryError (array.hpp); a0 is not looked at
 };
 
 // Claim hands out the numbers from 0 up, each once, to whichever core of the launch asks. They begin at 0 when the

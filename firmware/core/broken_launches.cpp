@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What armed faults do to a launch: FirmwareHart, Kernel, KernelResult. Called only where FaultTable::armed() said so.
+// What armed faults do to a launch: FirmwareHart, Kernel, KernelResult, Array. Called only where FaultTable::armed()
+// said so.
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launches.hpp"
@@ -57,6 +58,9 @@ bool Launches::break_slice(Launch& launch, Ticket ticket, hal::Context& context)
       stand_still(shot->argument);
     }
   }
+  if (faults_->armed(FaultPoint::Array) && context.array_orders.order == wire::array::Order::Serve) {
+    context.array_orders.order = wire::array::Order::Ask;
+  }
   if (!faults_->armed(FaultPoint::Kernel)) return true;
   // A launch that began before the point was armed is no occurrence: it could not be broken.
   if (!launch.breakable) return true;
@@ -101,6 +105,51 @@ void Launches::corrupt_result(Launch& launch, const Part& part) {
   if (!shot) return;
   const hal::PhysicalAddress at = launch.result_begin + shot->argument % launch.result_bytes;
   if (pool_->mark_written(launch.result.function, at, 1)) *hal::pointer(at) ^= std::byte{0xff};
+}
+
+// ---- FaultPoint::Array ----------------------------------------------------------------------------------------------
+
+// A slice has ended. True: in it the array could not read memory, and the part has ended with its launch. The array's
+// own word says so: what a kernel says would let it have memory retired.
+bool Launches::array_failed(Launch& launch, Part& part, const hal::Stop& stop) {
+  hal::Context& context = slot_of(launch, part).context;
+  const hal::PhysicalAddress place = context.array_orders.failed;
+  if (place == 0) return false;
+  context.array_orders.failed = 0;
+  if (mutated(Mutant::ArrayError)) return false;
+  hal::Stop end = stop;  // the argument of another call is not what the kernel was at
+  end.argument = hal::progress(context);
+  if (fail(launch, wire::Outcome::Fault, {wire::Status::UncorrectableMemory}, describe(launch, part, end))) {
+    launch.result.failed_memory = place;
+  }
+  hal::drop(context);
+  part_done(launch, part.core, stop.ended);
+  return true;
+}
+
+// The array has asked, and the kernel has called. A call that the array has not asked for changes nothing.
+void Launches::order_array(Launch& launch, const Part& part, hal::Context& context) {
+  using wire::array::Order;
+  wire::array::Orders& orders = context.array_orders;
+  if (!faults_->armed(FaultPoint::Array)) {
+    orders.order = Order::Serve;
+    return;
+  }
+  if (orders.order != Order::Asked) return;
+  Occurrence occurrence = occurrence_of(launch, part);
+  const std::uint64_t progress = hal::progress(context);
+  if (progress != 0) occurrence.progress = wire::number_of_progress(progress);
+  const auto shot = faults_->occur(FaultPoint::Array, occurrence);
+  orders.order = Order::ServeOne;
+  if (!shot) return;
+  orders.argument = shot->argument;
+  switch (shot->action) {
+    case FaultAction::FlipResult: orders.order = Order::CorruptOne; return;
+    case FaultAction::Refuse:
+      orders.order = mutated(Mutant::ArrayRefusal) ? Order::CorruptOne : Order::RefuseOne;
+      return;
+    default: orders.order = Order::FailOne; return;
+  }
 }
 
 }  // namespace fw

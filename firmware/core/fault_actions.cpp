@@ -75,12 +75,16 @@ void damage_entries(Function& function, const Block& of) {
 
 namespace {
 
-void tell_memory_error(Card& card, Function& function, const wire::ControlBlockHeader& header, wire::EventKind kind,
-                       std::uint64_t count) {
+struct StreamName {
+  std::uint32_t stream;
+  std::uint32_t incarnation;
+};
+
+void tell_memory_error(Card& card, Function& function, StreamName of, wire::EventKind kind, std::uint64_t count) {
   wire::DeviceEvent event{};
   event.kind = kind;
-  event.stream = header.stream;
-  event.incarnation = header.incarnation;
+  event.stream = of.stream;
+  event.incarnation = of.incarnation;
   event.status = kind == wire::EventKind::MemoryRetired ? Status::UncorrectableMemory : Status::None;
   event.time = hal::now();
   event.argument = count;
@@ -90,6 +94,12 @@ void tell_memory_error(Card& card, Function& function, const wire::ControlBlockH
   Function& management = card.functions[kManagement];
   post_event(management, event);
   notify(management);
+}
+
+void retire(Card& card, Function& function, StreamName of, hal::PhysicalAddress place) {
+  if (!mutated(Mutant::MemoryRetired) && card.pool.retire(place)) {
+    tell_memory_error(card, function, of, wire::EventKind::MemoryRetired, card.pool.retired_granules());
+  }
 }
 
 }  // namespace
@@ -110,14 +120,27 @@ bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader
   if (shot->action == FaultAction::Corrected) {
     if (mutated(Mutant::MemoryCorrected)) return false;
     if (mutated(Mutant::MemoryRight)) *hal::pointer(shot->place) ^= std::byte{0xff};
-    tell_memory_error(card, function, header, wire::EventKind::MemoryCorrected, card.count_corrected());
+    tell_memory_error(card, function, {header.stream, header.incarnation}, wire::EventKind::MemoryCorrected,
+                      card.count_corrected());
     return false;
   }
   place = shot->place;
-  if (!mutated(Mutant::MemoryRetired) && card.pool.retire(place)) {
-    tell_memory_error(card, function, header, wire::EventKind::MemoryRetired, card.pool.retired_granules());
-  }
+  retire(card, function, {header.stream, header.incarnation}, place);
   return true;
+}
+
+LaunchResult locate_failed_memory(Card& card, Function& function, LaunchResult result) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
+    const RegionTable::Grant& grant = function.regions.granted(i);
+    if (result.failed_memory < grant.base || result.failed_memory - grant.base >= grant.bytes) continue;
+    if (!mutated(Mutant::ArrayPlace)) {
+      result.fault.access = wire::FaultAccess::Load;
+      result.fault.region_ordinal = i;
+      result.fault.offset = result.failed_memory - grant.base;
+    }
+    retire(card, function, {result.stream, function.streams[result.stream].incarnation}, result.failed_memory);
+  }
+  return result;
 }
 
 // ---- FAULT_ARM ------------------------------------------------------------------------------------------------------

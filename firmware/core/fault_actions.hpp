@@ -6,6 +6,7 @@
 
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
+#include "firmware/core/launches.hpp"
 
 namespace fw {
 
@@ -32,6 +33,10 @@ inline constexpr std::uint64_t kLoopPoints =
 [[gnu::cold, gnu::noinline]] bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader& header,
                                                hal::PhysicalAddress begin, hal::PhysicalAddress end,
                                                hal::PhysicalAddress& place);
+
+// Array: the launch has ended because the array could not read memory. When that is a region's, the result names it,
+// and its granule is retired and told, as memory_fails() does. The array reads a context's own memory as well.
+[[gnu::cold, gnu::noinline]] LaunchResult locate_failed_memory(Card& card, Function& function, LaunchResult result);
 
 // FAULT_ARM.
 void fault_command(Card& card, const wire::AdminRequest& request, wire::AdminReply& reply);

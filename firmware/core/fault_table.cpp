@@ -26,8 +26,8 @@ Status judge_slice(const wire::FaultSpec& spec) {
   const wire::FaultTrigger& trigger = spec.trigger;
   if (trigger.core != wire::kAnyCore && !wire::knows_core(spec.point)) return Status::Unsupported;
   if (trigger.core != wire::kAnyCore && trigger.core >= kMaxCores) return Status::OutOfBounds;
-  const bool of_a_kernel = trigger.progress != wire::kAnyProgress || trigger.waiting != 0;
-  if (of_a_kernel && !wire::knows_progress(spec.point)) return Status::Unsupported;
+  if (trigger.progress != wire::kAnyProgress && !wire::knows_progress(spec.point)) return Status::Unsupported;
+  if (trigger.waiting != 0 && !wire::knows_waiting(spec.point)) return Status::Unsupported;
   if (trigger.waiting >= kMaxCores) return Status::BadCount;
   const std::uint32_t segments = spec.action == FaultAction::FlipSegment ? wire::kSegments : 1;
   return spec.segment < segments ? Status::None : Status::OutOfBounds;

@@ -4,6 +4,7 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/core/main_loop.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/record.hpp"
@@ -26,7 +27,12 @@ std::uint64_t collect_launches(Card& card) {
   std::uint64_t ended = 0;
   card.launches.collect([&](const LaunchResult& result) {
     hal::mark(wire::Waypoint::Collect);
-    launch_ended(card.functions[result.function], result);
+    Function& function = card.functions[result.function];
+    if (result.failed_memory != 0) [[unlikely]] {
+      launch_ended(function, locate_failed_memory(card, function, result));
+    } else {
+      launch_ended(function, result);
+    }
     ended |= std::uint64_t{1} << result.function;
     card.plan.look_at(card.functions[result.function]);
     retry_waiting_launch(card.functions[result.function]);

@@ -52,7 +52,8 @@ namespace {
 
 // Faults that the usual way of a launch looks for.
 constexpr std::uint64_t kLaunchPoints = point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel) |
-                                        point_bit(FaultPoint::KernelResult) | point_bit(FaultPoint::Memory);
+                                        point_bit(FaultPoint::KernelResult) | point_bit(FaultPoint::Memory) |
+                                        point_bit(FaultPoint::Array);
 
 // Whether a launch may have its first slice now: nobody waits for core 0.
 bool core_is_free(const Card& card) {

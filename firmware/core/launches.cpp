@@ -219,7 +219,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
   launch.traced = traces_->on(function.id());
   launch.warning.store(Warning::None, std::memory_order_relaxed);
   launch.handle = ++started_ << kLaunchIndexBits | place_of(launch);
-  launch.result = {launch.handle, function.id(), stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
+  launch.result = {launch.handle, function.id(), stream, Outcome::Ok, {}, {}, 0, 0, 0, false, 0};
   launch.budget_slices = block.cb.header.budget != 0 ? block.cb.header.budget : default_budget_;
   if (mutated(Mutant::OwnBudget)) launch.budget_slices = std::min<std::uint64_t>(launch.budget_slices, 20);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);

@@ -45,8 +45,9 @@ struct LaunchResult {
   wire::FaultRecord fault;
   std::uint64_t end_time;
   std::uint64_t slices;
-  std::uint64_t kernel_ticks;  // in U-mode, all cores
-  bool warned;                 // the watchdog's warning has still to be told (take_warnings())
+  std::uint64_t kernel_ticks;          // in U-mode, all cores
+  bool warned;                         // the watchdog's warning has still to be told (take_warnings())
+  hal::PhysicalAddress failed_memory;  // what the compute array could not read; 0: nothing
 };
 
 // What a launch names, as the region table is now.
@@ -214,6 +215,8 @@ class Launches {
   void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
   void flip_segment(Launch& launch, const Shot& shot);
   [[gnu::cold, gnu::noinline]] void corrupt_result(Launch& launch, const Part& part);
+  [[gnu::cold, gnu::noinline]] bool array_failed(Launch& launch, Part& part, const hal::Stop& stop);
+  [[gnu::cold, gnu::noinline]] void order_array(Launch& launch, const Part& part, hal::Context& context);
 
   std::uint64_t default_budget_ = 0;
   AddressSpaces* spaces_ = nullptr;

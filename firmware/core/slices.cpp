@@ -216,6 +216,7 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
       leave(launch, part, stop);
       return false;
     case hal::StopReason::TraceMark: return true;
+    case hal::StopReason::ArrayOrder: order_array(launch, part, slot_of(launch, part).context); return true;
     case hal::StopReason::Claim: hal::answer(slot_of(launch, part).context, claim(launch, stop.argument)); return true;
     case hal::StopReason::Barrier: arrive(launch, ticket, stop); return false;
     case hal::StopReason::BadCall:
@@ -252,7 +253,8 @@ bool Launches::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
 
 namespace {
 
-constexpr std::uint64_t kSlicePoints = point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel);
+constexpr std::uint64_t kSlicePoints =
+    point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel) | point_bit(FaultPoint::Array);
 
 }  // namespace
 
@@ -286,6 +288,8 @@ bool Launches::slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop)
     note_slice({launch.result.function, launch.stream, launch.sequence, part.core}, stop);
   // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
   part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
+  if (faults_->armed(FaultPoint::Array) && array_failed(launch, part, stop)) [[unlikely]]
+    return false;
   const bool ends = stop.reason == hal::StopReason::Exit;
   if (!ends && part.budget_used > launch.budget_slices * kSliceTicks && watchdog(launch, part, stop)) {
     hal::drop(slot_of(launch, part).context);

@@ -9,15 +9,19 @@
 
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "shared/array.hpp"
 #include "shared/outcome.hpp"
 
 namespace hal {
 
 bool contexts_supported();
 
-// Everything a stopped kernel needs to go on. Opaque to core/; is in firmware memory, one per context slot.
+// Everything a stopped kernel needs to go on. Opaque to core/ but for the orders; is in firmware memory, one per
+// context slot.
 struct alignas(128) Context {
-  std::array<std::uint64_t, 40> integer;  // x1 … x31, pc, satp, and flags owned by arch/
+  std::array<std::uint64_t, 35> integer;  // x1 … x31, pc, satp, and two words owned by arch/
+  wire::array::Orders array_orders;       // to the compute array, of this context's requests; start() makes it serve
+  std::array<std::uint64_t, 2> played;    // of the native build
   // Float and vector state; saved only when something else is about to use the registers (lazily, see run()).
   std::array<std::uint64_t, 40> floating;
   std::array<std::uint64_t, 8> vector_control;
@@ -29,6 +33,7 @@ enum class StopReason : std::uint8_t {
                 // is at (wire::kProgressMark), or 0
   Barrier,      // environment call; resume() continues behind it
   TraceMark,    // environment call; argument = a0; resume() continues behind it
+  ArrayOrder,   // environment call; resume() continues behind it
   Claim,        // environment call; argument = a0; answer() says what it returns, resume() continues behind it
   BadCall,      // unknown environment call; argument = a7
   Fault,        // see status, address, pc, access

@@ -4,16 +4,33 @@
 
 #include <cstdint>
 
+#include "firmware/kernels/sdk.hpp"
 #include "shared/array.hpp"
 
 namespace kernel {
 
 // The hint does nothing on a card without array: then the outcome is None.
-inline wire::array::Outcome ask_array(wire::array::Request& request) {
+inline wire::array::Outcome hint_array(wire::array::Request& request) {
   request.outcome = wire::array::Outcome::None;
   static_assert(wire::array::kWorkHint == 0x5A202013);
   asm volatile(".word 0x5A202013" ::: "memory");
   return request.outcome;
+}
+
+// While somebody breaks the array on purpose, the firmware is asked first. It answers each call with an order, or ends
+// the launch.
+[[gnu::cold, gnu::noinline]] inline wire::array::Outcome ask_array_by_order(wire::array::Request& request) {
+  wire::array::Outcome outcome = request.outcome;
+  while (outcome >= wire::array::Outcome::Ask) {
+    environment_call(wire::KernelCall::ArrayOrder, 0);
+    outcome = hint_array(request);
+  }
+  return outcome;
+}
+
+inline wire::array::Outcome ask_array(wire::array::Request& request) {
+  const wire::array::Outcome outcome = hint_array(request);
+  return outcome < wire::array::Outcome::Ask ? outcome : ask_array_by_order(request);
 }
 
 // Reaches the byte that the array did not find mapped. It is mapped then; or the launch ends here, by a fault at that

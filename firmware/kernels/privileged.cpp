@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does one thing that a kernel must not do, chosen by the dimension "what": what the wall between kernels and firmware
-// is tested with. 0 is allowed (its own rounding mode and vector length), everything else must end in a fault.
+// is tested with. 0 (its own rounding mode and vector length) and 24 (a call that does nothing) are allowed, everything
+// else must end in a fault.
 #include "firmware/kernels/sdk.hpp"
 
 namespace {
@@ -34,7 +35,9 @@ DEED(clean_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 1")
 DEED(flush_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 2")
 DEED(zero_block, "addi t0, sp, -512\n .insn i 0x0f, 2, x0, t0, 4")
 DEED(huge_call, "li a7, -1\n ecall")
-DEED(next_call, "li a7, 4\n ecall")
+DEED(next_call, "li a7, 5\n ecall")
+DEED(array_order, "li a7, 4\n ecall")
+static_assert(static_cast<unsigned>(wire::KernelCall::ArrayOrder) == 4);
 }  // namespace
 
 SPYRE_KERNEL({
@@ -69,6 +72,7 @@ std::uint64_t kernel::compute(const wire::KernelArguments&) {
     case 21: clean_block(); return 0;
     case 22: flush_block(); return 0;
     case 23: zero_block(); return 0;
+    case 24: array_order(); return 0;
     default: return 1;
   }
 }

@@ -146,6 +146,9 @@ enum class Mutant : std::uint8_t {
   FaultPlace,     // a fault of a slice fires at the operation that it names (at all others)
   FaultHeld,      // and when so many cores wait as it says (when fewer do)
   FaultSegment,   // the bit of a launch's memory that is named is inverted (one a stick further)
+  ArrayRefusal,   // what the array refuses it has not touched (it is made with a wrong bit)
+  ArrayError,     // memory that it can not read ends its launch
+  ArrayPlace,     // and is named
   // Launches on several cores
   FaultCore,      // an error of a kernel names its core
   FaultProgress,  // and what the kernel was at

@@ -23,6 +23,7 @@ enum class Point : std::uint16_t {
   CardFirmwareHart = static_cast<std::uint16_t>(wire::FaultPoint::FirmwareHart),
   CardKernel = static_cast<std::uint16_t>(wire::FaultPoint::Kernel),
   CardKernelResult = static_cast<std::uint16_t>(wire::FaultPoint::KernelResult),
+  CardArray = static_cast<std::uint16_t>(wire::FaultPoint::Array),
   CardMemory = static_cast<std::uint16_t>(wire::FaultPoint::Memory),
   // driver
   Allocation = 0x100,
@@ -61,6 +62,8 @@ enum class Action : std::uint16_t {
   Corrected = static_cast<std::uint16_t>(wire::FaultAction::Corrected),
   Uncorrectable = static_cast<std::uint16_t>(wire::FaultAction::Uncorrectable),
   FlipSegment = static_cast<std::uint16_t>(wire::FaultAction::FlipSegment),
+  FlipResult = static_cast<std::uint16_t>(wire::FaultAction::FlipResult),
+  Refuse = static_cast<std::uint16_t>(wire::FaultAction::Refuse),
   Fail = 0x100,
   Delay,
   Reset,

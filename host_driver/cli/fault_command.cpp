@@ -35,7 +35,7 @@ constexpr ConditionName kConditions[] = {
     {svp::fault::kBySequence, "sequence"}, {svp::fault::kAtRegion, "region"},
     {svp::fault::kAtOffset, "offset"},     {svp::fault::kAtHart, "hart"},
     {svp::fault::kByCore, "core"},         {svp::fault::kByProgress, "progress"},
-    {svp::fault::kByProgress, "waiting"},  {svp::fault::kAtSegment, "segment (of flip-segment)"}};
+    {svp::fault::kByWaiting, "waiting"},   {svp::fault::kAtSegment, "segment (of flip-segment)"}};
 
 std::vector<std::string> condition_names(std::uint32_t conditions) {
   std::vector<std::string> names;

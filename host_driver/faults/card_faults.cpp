@@ -63,7 +63,7 @@ void take(Evidence& evidence, const wire::FaultEvidence& from, const ClockPair& 
   if (from.stream != wire::kAnyStream && (conditions & kByStream) != 0) evidence.stream = from.stream;
   if (from.sequence != 0) evidence.sequence = from.sequence;
   if (from.progress != wire::kAnyProgress) evidence.progress = from.progress;
-  if ((conditions & kByProgress) != 0) evidence.waiting = from.waiting;
+  if ((conditions & kByWaiting) != 0) evidence.waiting = from.waiting;
 }
 
 CardFaults::CardFaults(std::vector<Evidence>& faults, Clock::time_point begin) : faults_(faults), begin_(begin) {}

@@ -30,7 +30,7 @@ constexpr std::uint32_t kOfBlock = kByFunction | kByStream | kByOpcode | kBySequ
 constexpr std::uint32_t kOfPart = kByFunction | kByStream | kBySequence | kByCore;
 
 // What shared/fault.hpp says of each, and which of FaultSpec's conditions the point can know.
-constexpr std::array<CardRow, 13> kCardRows{{
+constexpr std::array<CardRow, 14> kCardRows{{
     {Layer::Firmware, wire::FaultPoint::Dispatcher, "an iteration of hart 0's loop", 0, 0},
     {Layer::Firmware, wire::FaultPoint::DmaStep, "a step of a transfer", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::RegionEntry, "a granted region is looked up", kByFunction | kAtRegion, 0},
@@ -42,8 +42,9 @@ constexpr std::array<CardRow, 13> kCardRows{{
     {Layer::Firmware, wire::FaultPoint::Doorbell, "a doorbell to the host", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FunctionReset, "a function's reset has stopped everything", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code", kOfPart, 0},
-    {Layer::Core, wire::FaultPoint::Kernel, "a slice of a kernel", kOfPart | kByProgress | kAtSegment, 0},
+    {Layer::Core, wire::FaultPoint::Kernel, "a slice of a kernel", kOfPart | kByProgress | kByWaiting | kAtSegment, 0},
     {Layer::Core, wire::FaultPoint::KernelResult, "a part of a launch has ended by itself", kOfPart, 0},
+    {Layer::Core, wire::FaultPoint::Array, "the compute array is about to execute a request", kOfPart | kByProgress, 0},
     {Layer::Memory, wire::FaultPoint::Memory, "a transfer or a slice touches the place",
      kByFunction | kAtRegion | kAtOffset, kByFunction | kAtRegion | kAtOffset},
 }};
@@ -58,13 +59,14 @@ ActionRule card_action_rule(wire::FaultAction action) {
     case wire::FaultAction::FlipScratchpad: return {same, "bit that is inverted", 0, kNoLimit};
     case wire::FaultAction::FlipSegment:
       return {same, "bit that is inverted, modulo those of the segment", 0, kNoLimit, true};
+    case wire::FaultAction::FlipResult: return {same, "bit that is inverted, modulo what was made", 0, kNoLimit};
     default: return {same, {}, 0, 0};
   }
 }
 
 std::vector<ActionRule> card_actions(wire::FaultPoint point) {
   std::vector<ActionRule> actions;
-  for (std::uint16_t number = 1; number <= static_cast<std::uint16_t>(wire::FaultAction::FlipSegment); ++number) {
+  for (std::uint16_t number = 1; number <= static_cast<std::uint16_t>(wire::FaultAction::Refuse); ++number) {
     const auto action = static_cast<wire::FaultAction>(number);
     if (wire::makes_sense(point, action)) actions.push_back(card_action_rule(action));
   }

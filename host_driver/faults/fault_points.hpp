@@ -28,8 +28,9 @@ enum Condition : std::uint32_t {
   kAtOffset = 1u << 6,
   kAtHart = 1u << 7,
   kByCore = 1u << 8,
-  kByProgress = 1u << 9,  // and by waiting
+  kByProgress = 1u << 9,
   kAtSegment = 1u << 10,  // of one action: ActionRule::segment
+  kByWaiting = 1u << 11,
 };
 
 struct ActionRule {

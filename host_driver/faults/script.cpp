@@ -47,7 +47,7 @@ std::optional<Refusal> refuse_conditions(const Fault& fault, const PointRule& ru
               {"hart", fault.hart.has_value(), kAtHart},
               {"core", trigger.core.has_value(), kByCore},
               {"progress", trigger.progress.has_value(), kByProgress},
-              {"waiting", trigger.waiting.has_value(), kByProgress},
+              {"waiting", trigger.waiting.has_value(), kByWaiting},
               {"segment", fault.segment.has_value(), kAtSegment}};
   for (const auto& [member, given, condition] : said) {
     if (given && (rule.conditions & condition) == 0) {

@@ -22,6 +22,10 @@ class CardMemory {
     if (offset > bytes_ || bytes > bytes_ - offset) return nullptr;
     return memory_ + offset;
   }
+  // Of a place that at() has found.
+  std::uint64_t physical_of(const std::byte* place) const {
+    return first_ + static_cast<std::uint64_t>(place - memory_);
+  }
   // An aligned word that harts may be writing.
   std::optional<std::uint64_t> word(std::uint64_t physical) const {
     std::byte* const place = physical % sizeof(std::uint64_t) == 0 ? at(physical, sizeof(std::uint64_t)) : nullptr;

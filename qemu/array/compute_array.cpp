@@ -4,55 +4,107 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
-#include "qemu/array/blocks.hpp"
-#include "qemu/array/chunk.hpp"
-#include "qemu/array/convert.hpp"
-#include "qemu/array/copies.hpp"
-#include "qemu/array/lines.hpp"
-#include "qemu/array/rows.hpp"
+#include "qemu/array/plan_sticks.hpp"
 
 namespace svp::array {
 namespace {
 
 using wire::array::Hello;
 using wire::array::Kind;
+using wire::array::Order;
+using wire::array::Orders;
 using wire::array::Outcome;
 using wire::array::Request;
 
 constexpr unsigned kMaxHarts = 512;
 
-// Of the kinds that compute whatever they have found.
+// A chunk's data may still refuse it; the other kinds are executed whatever they have found.
 template <typename Plan>
-Answer computed(const CardMemory& memory, std::uint64_t root, const Request& request) {
-  static thread_local Plan plan;
-  std::memcpy(&plan.request, &request, sizeof request);
-  const Answer answer = prepare(memory, root, plan);
-  if (answer.outcome == Outcome::Done) execute(plan);
-  return answer;
-}
-
-Answer chunk(const CardMemory& memory, std::uint64_t root, const Request& request) {
-  static thread_local ChunkPlan plan;
-  std::memcpy(&plan.request, &request, sizeof request);
-  const Answer answer = prepare(memory, root, plan);
-  if (answer.outcome == Outcome::Done && !execute(plan)) return refused();
-  return answer;
-}
-
-Answer answer_of(const CardMemory& memory, std::uint64_t root, const Request& request) {
-  Kind kind{};
-  std::memcpy(&kind, &request.kind, sizeof kind);
-  switch (kind) {
-    case Kind::Rows: return computed<RowsPlan>(memory, root, request);
-    case Kind::Chunk: return chunk(memory, root, request);
-    case Kind::Lines: return computed<LinesPlan>(memory, root, request);
-    case Kind::Convert: return computed<ConvertPlan>(memory, root, request);
-    case Kind::Blocks: return computed<BlocksPlan>(memory, root, request);
-    case Kind::Copies: return computed<CopiesPlan>(memory, root, request);
+Answer executed(const Plan& plan, const Answer& answer) {
+  if constexpr (std::is_same_v<Plan, ChunkPlan>) {
+    return execute(plan) ? answer : refused();
+  } else {
+    execute(plan);
+    return answer;
   }
-  return refused();
 }
+
+// The order for the request that is about to be executed; it is carried out only once.
+Order take(Orders& orders) {
+  const Order order = orders.order;
+  switch (order) {
+    case Order::Serve: return order;
+    case Order::Ask:
+    case Order::Asked: orders.order = Order::Asked; return Order::Ask;
+    case Order::ServeOne:
+    case Order::RefuseOne:
+    case Order::CorruptOne:
+    case Order::FailOne: orders.order = Order::Ask; return order;
+  }
+  return Order::RefuseOne;
+}
+
+void invert(std::byte& byte, unsigned bit) { byte ^= std::byte{1} << bit; }
+
+class RequestServer {
+ public:
+  RequestServer(const CardMemory& memory, std::uint64_t root, Orders& orders)
+      : memory_(memory), root_(root), orders_(orders) {}
+
+  Answer answer(const Request& request) const {
+    Kind kind{};
+    std::memcpy(&kind, &request.kind, sizeof kind);
+    switch (kind) {
+      case Kind::Rows: return answer<RowsPlan>(request);
+      case Kind::Chunk: return answer<ChunkPlan>(request);
+      case Kind::Lines: return answer<LinesPlan>(request);
+      case Kind::Convert: return answer<ConvertPlan>(request);
+      case Kind::Blocks: return answer<BlocksPlan>(request);
+      case Kind::Copies: return answer<CopiesPlan>(request);
+    }
+    return refused();
+  }
+
+ private:
+  template <typename Plan>
+  Answer answer(const Request& request) const {
+    static thread_local Plan plan;
+    std::memcpy(&plan.request, &request, sizeof request);
+    const Answer good = prepare(memory_, root_, plan);
+    if (good.outcome != Outcome::Done) return good;
+    const Order order = take(orders_);
+    return order == Order::Serve ? executed(plan, good) : carry_out(order, plan, good);
+  }
+
+  template <typename Plan>
+  Answer carry_out(Order order, const Plan& plan, const Answer& good) const {
+    switch (order) {
+      case Order::Ask: return {.outcome = Outcome::Ask};
+      case Order::RefuseOne: return refused();
+      case Order::FailOne:
+        orders_.failed = memory_.physical_of(read_stick(plan, orders_.argument));
+        return {.outcome = Outcome::MemoryError};
+      case Order::CorruptOne: return corrupted(plan, executed(plan, good));
+      default: return executed(plan, good);
+    }
+  }
+
+  template <typename Plan>
+  Answer corrupted(const Plan& plan, const Answer& answer) const {
+    constexpr std::uint64_t kStickBits = wire::kStickBytes * 8;
+    const std::uint64_t bit = orders_.argument % kStickBits;
+    if (answer.outcome == Outcome::Done) {
+      invert(made_stick(plan, orders_.argument / kStickBits)[bit / 8], static_cast<unsigned>(bit % 8));
+    }
+    return answer;
+  }
+
+  const CardMemory& memory_;
+  std::uint64_t root_;
+  Orders& orders_;
+};
 
 // Of the hart whose thread this is; the same in each run.
 bool coin() {
@@ -80,6 +132,7 @@ void ComputeArray::greet(std::uint64_t instruction, std::byte* code) {
   harts_ = 0;
   if (hello.magic != wire::array::kHelloMagic || hello.version != wire::array::kVersion) return;
   if (hello.harts == 0 || hello.harts > kMaxHarts || instruction < hello.ram_base) return;
+  if (hello.orders_at % alignof(Orders) != 0) return;
   memory_ = CardMemory(code - (instruction - hello.ram_base), hello.ram_base, hello.ram_bytes);
   hello_ = hello;
   harts_ = hello.harts;
@@ -93,11 +146,14 @@ void ComputeArray::work(unsigned hart) const {
   const auto context = memory_.word(local + hello_.context_at);
   const auto arguments = context ? memory_.word(*context + hello_.arguments_at) : std::nullopt;
   if (!root || !arguments) return;
+  std::byte* const orders = memory_.at(*context + hello_.orders_at, sizeof(Orders));
+  if (orders == nullptr) return;
   const std::uint64_t address = wire::array::request_address(*arguments);
   const auto page = find_page(memory_, *root, address);
   if (!page || !page->writable || page->end - address < sizeof(Request)) return;
   auto& request = *reinterpret_cast<Request*>(page->at(address));
-  answer(request, mixed_ && coin() ? refused() : answer_of(memory_, *root, request));
+  const RequestServer server(memory_, *root, *reinterpret_cast<Orders*>(orders));
+  answer(request, mixed_ && coin() ? refused() : server.answer(request));
 }
 
 }  // namespace svp::array

@@ -366,13 +366,18 @@ TEST_F(StrayKernels, CacheBlockOperationsFault) {
 }
 
 TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
-  for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 4ull}}) {
+  for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 5ull}}) {
     const auto failure = failure_of(test::job_with_symbols(*context_, "privileged", 0, {what}));
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->status, Status::BadEnvironmentCall);
     EXPECT_EQ(failure->fault.argument, number);
     expect_contained();
   }
+}
+
+// Of an order that the array has not asked for nothing comes.
+TEST_F(StrayKernels, ACallForOrdersReturns) {
+  EXPECT_FALSE(failure_of(test::job_with_symbols(*context_, "privileged", 0, {24})));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ using wire::array::ConvertRequest;
 using wire::array::CopiesRequest;
 using wire::array::Kind;
 using wire::array::LinesRequest;
+using wire::array::Order;
 using wire::array::Outcome;
 using wire::array::Request;
 using wire::program::Format;
@@ -40,7 +41,7 @@ constexpr std::uint64_t kScratchpad = wire::kContextWindow + wire::kScratchpadOf
 constexpr std::uint64_t kListsAt = 1024;  // in the scratchpad's page, to its end
 constexpr std::uint64_t kListWords = (kPage - kListsAt) / sizeof(std::uint64_t);
 constexpr unsigned kHart = 1;
-constexpr std::uint64_t kLocalBytes = 128, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272;
+constexpr std::uint64_t kLocalBytes = 128, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272, kOrdersAt = 280;
 
 class Card {
  public:
@@ -63,12 +64,20 @@ class Card {
 
   void ask() {
     make();
+    orders() = {.order = static_cast<Order>(input_.below(16) != 0 ? 0 : input_.below(8)),
+                .reserved = 0,
+                .argument = input_.take<std::uint32_t>(),
+                .failed = 0};
+    const Order order = orders().order;
     before_.assign(memory_.at(MemoryBuilder::kFirst), memory_.at(MemoryBuilder::kFirst) + kMemoryPages * kPage);
     array_.work(kHart);
-    if (!damaged_) judge();
+    if (damaged_) return;
+    judge_orders(order);
+    judge();
   }
 
  private:
+  wire::array::Orders& orders() { return *reinterpret_cast<wire::array::Orders*>(memory_.at(context_ + kOrdersAt)); }
   Request& request() { return *reinterpret_cast<Request*>(memory_.at(scratchpad_)); }
   void set_word(std::uint64_t physical, std::uint64_t word) {
     if (physical - MemoryBuilder::kFirst < kMemoryPages * kPage) std::memcpy(memory_.at(physical), &word, sizeof word);
@@ -114,6 +123,7 @@ class Card {
              .context_at = kContextAt,
              .arguments_at = kArgumentsAt,
              .answer = 0,
+             .orders_at = kOrdersAt,
              .reserved = {}};
     const std::uint64_t instruction = hello_ + 512;
     std::memcpy(memory_.at(instruction + wire::array::kHelloAddressAt), &hello_, sizeof hello_);
@@ -231,10 +241,24 @@ class Card {
   }
 
   // ---- what must hold afterwards
+  // The words of the orders are as they were when this returns: the rest of the firmware's memory must be.
+  void judge_orders(Order before) {
+    const Outcome outcome = request().outcome;
+    const Order after = orders().order;
+    const bool asked = before == Order::Ask || before == Order::Asked;
+    require(outcome != Outcome::Ask || asked, "the array asks when it was told to");
+    require(outcome != Outcome::MemoryError || before == Order::FailOne, "memory fails when it was told to");
+    require((orders().failed != 0) == (outcome == Outcome::MemoryError), "memory that failed is told");
+    require(orders().failed - MemoryBuilder::kFirst < kMemoryPages * kPage || orders().failed == 0,
+            "memory that failed is the card's");
+    require(after == before || (asked && after == Order::Asked) || (!asked && after == Order::Ask),
+            "an order is carried out once");
+    std::memcpy(&orders(), &before_[context_ + kOrdersAt - MemoryBuilder::kFirst], sizeof(wire::array::Orders));
+  }
   void judge() {
     const Request answered = request();
     require(answered.outcome != Outcome::None, "a request that lies in the launch's scratchpad is answered");
-    require(answered.outcome <= Outcome::Refused, "the outcome is one of the contract's");
+    require(answered.outcome <= Outcome::MemoryError, "the outcome is one of the contract's");
     if (answered.outcome == Outcome::Done) {
       require(answered.done > 0 && answered.done <= wire::array::kMaxLineSticks, "a request is bounded");
       for (std::uint64_t page = 0; page < kMemoryPages; ++page) require_same(page * kPage, kPage, writable_[page]);

@@ -200,7 +200,7 @@ void record_fault_scripts() {
       if ((rule.needed & kAtHart) != 0) fault.hart = 1;
       if ((rule.conditions & kByCore) != 0) fault.trigger.core = 0;
       if ((rule.conditions & kByProgress) != 0) fault.trigger.progress = 2;
-      if ((rule.conditions & kByProgress) != 0) fault.trigger.waiting = 1;
+      if ((rule.conditions & kByWaiting) != 0) fault.trigger.waiting = 1;
       if (action.segment) fault.segment = 1;
       if (!action.argument.empty()) fault.argument = Number(action.min);
       write("fault_script", "of_" + std::string(rule.name) + "_" + std::string(name(action.action)),

@@ -24,7 +24,7 @@ CommandLine::CommandLine() {
 void CommandLine::add_campaign() {
   auto* fault = app_.add_subcommand("fault", "break a card on purpose");
   fault->require_subcommand(1);
-  fault_campaign_ = fault->add_subcommand("campaign", "fifty scenarios, each with five proofs, on cards of their own");
+  fault_campaign_ = fault->add_subcommand("campaign", "scenarios, each with five proofs, on cards of their own");
   fault_campaign_->footer(
       "Exit code 0: all passed; 1: not; 2: bad options; 4: a fault did not fire, and nothing else was wrong;\n"
       "130: interrupted, after printing what there was.\n"

@@ -20,7 +20,7 @@ struct FaultCampaignOptions {
   std::string bundles{};  // empty: no failure bundles
 };
 
-// The fifty scenarios (docs/campaign.md), on cards of its own. 0: all passed; 1: not; 4: a fault did not fire,
+// The scenarios (docs/campaign.md), on cards of its own. 0: all passed; 1: not; 4: a fault did not fire,
 // and nothing else went wrong. `mutate` is refused: this program leaves no check out.
 int fault_campaign(const FaultCampaignOptions& options);
 

@@ -50,6 +50,7 @@ void find_array() {
                        .context_at = HART_CURRENT,
                        .arguments_at = CTX_ARGUMENT,
                        .answer = 0,
+                       .orders_at = CTX_ORDERS,
                        .reserved = {}};
   say_hello();
 }

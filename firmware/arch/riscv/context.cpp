@@ -27,6 +27,7 @@ namespace hal {
 
 static_assert(offsetof(Context, integer) == 0 && CTX_X(31) == 30 * 8 && CTX_PC == 31 * 8);
 static_assert(CTX_ARGUMENT / 8 < std::tuple_size_v<decltype(Context::integer)>);
+static_assert(offsetof(Context, array_orders) == CTX_ORDERS);
 static_assert(offsetof(Context, floating) == CTX_FLOATING && sizeof(Context::floating) >= 33 * 8);
 static_assert(offsetof(Context, vector_control) == CTX_VECTOR_CONTROL && offsetof(Context, vector) == CTX_VECTOR);
 
@@ -125,6 +126,10 @@ Stop call_stop(const HartLocal& hart, Context& context) {
       stop.reason = StopReason::Barrier;
       stop.argument = progress(context);
       break;
+    case wire::KernelCall::ArrayOrder:
+      stop.reason = StopReason::ArrayOrder;
+      stop.argument = progress(context);
+      break;
     case wire::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
     case wire::KernelCall::Claim: stop.reason = StopReason::Claim; break;
     default:
@@ -193,6 +198,7 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
   context.integer[kPc] = entry;
   context.integer[kRoot] = root;
   context.integer[kFlags] = CTX_FRESH;  // the other registers are set to zero on entry
+  context.array_orders = {};
 }
 
 namespace {

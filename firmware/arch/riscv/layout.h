@@ -8,6 +8,7 @@
 #define CTX_ROOT 256
 #define CTX_FLAGS 264
 #define CTX_ARGUMENT 272 /* a0 at the start, for the compute array */
+#define CTX_ORDERS 280   /* to the compute array */
 #define CTX_FLOATING 320
 #define CTX_FCSR (CTX_FLOATING + 32 * 8)
 #define CTX_VECTOR_CONTROL 640

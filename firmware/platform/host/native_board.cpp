@@ -118,7 +118,7 @@ const Pages::Mapping* find_mapping(Pages& pages, std::uint64_t root, std::uint64
 
 hal::Stop play_planted(const hal::Context& context, std::uint64_t slice_ticks) {
   hal::Stop stop{};
-  switch (static_cast<hal::Planted>(context.integer[39] - 1)) {
+  switch (static_cast<hal::Planted>(context.played[1] - 1)) {
     case hal::Planted::Hang:
       stop.reason = hal::StopReason::Timer;
       stop.ran_ticks = slice_ticks;
@@ -316,19 +316,19 @@ void log(const char*) {}
 bool contexts_supported() { return static_cast<bool>(the_state->options.kernel); }
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer = {root, entry, stack_end, argument};
+  context.array_orders = {};
+  context.played = {};
 }
-// integer[38]: what a played kernel sets.
-std::uint64_t progress(const Context& context) {
-  return wire::is_progress(context.integer[38]) ? context.integer[38] : 0;
-}
+// played[0]: what a played kernel sets.
+std::uint64_t progress(const Context& context) { return wire::is_progress(context.played[0]) ? context.played[0] : 0; }
 void plant(PhysicalAddress) {}
-// integer[39]: 0, or 1 more than what was planted. The context plays it until it is started again.
+// played[1]: 0, or 1 more than what was planted. The context plays it until it is started again.
 void divert(Context& context, std::uint64_t, Planted planted) {
-  context.integer[39] = static_cast<std::uint64_t>(planted) + 1;
+  context.played[1] = static_cast<std::uint64_t>(planted) + 1;
 }
 Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
-  Stop stop = context.integer[39] != 0 ? native::play_planted(context, slice_ticks)
-                                       : the_state->options.kernel(context, slice_ticks);
+  Stop stop = context.played[1] != 0 ? native::play_planted(context, slice_ticks)
+                                     : the_state->options.kernel(context, slice_ticks);
   if (the_state->options.clock) native::work(stop.ran_ticks);
   stop.began = began;
   stop.ended = now();

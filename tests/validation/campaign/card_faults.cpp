@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
 namespace svp::campaign {
@@ -18,17 +19,6 @@ using wire::Outcome;
 using wire::Status;
 
 constexpr std::uint64_t kCopiedBytes = 256 * wire::kKiB;
-
-bool told(Device& device, EventKind kind, std::chrono::nanoseconds timeout) {
-  bool found = false;
-  (void)device.wait_until(
-      [&] {
-        for (const auto& event : device.take_events()) found |= event.kind == kind;
-        return found;
-      },
-      ScenarioContext::Clock::now() + timeout);
-  return found;
-}
 
 // An error of the memory at the start of the faulting function's Tensor region.
 ScenarioContext::Fault arm_memory(ScenarioContext& context, FaultAction action) {

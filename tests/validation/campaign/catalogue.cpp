@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 50> kCatalogue{{
+constexpr std::array<Scenario, 51> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -234,6 +234,12 @@ constexpr std::array<Scenario, 50> kCatalogue{{
      "form of binaries and of spyrecode.json",
      {.own_card = true},
      flex_damaged_directory},
+    {"F51",
+     Execution,
+     "the compute array makes a wrong bit, refuses, and cannot read memory",
+     "comparison with the golden model, the array's memory errors",
+     {},
+     broken_array},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -67,12 +67,13 @@ LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream) {
   return {};
 }
 
-OperationTenant::OperationTenant(ScenarioContext& context, unsigned function, std::mt19937_64& random)
+OperationTenant::OperationTenant(ScenarioContext& context, unsigned function, std::mt19937_64& random,
+                                 std::optional<Op> op)
     : context_(context),
       program_(open_context(context, function)),
       operations_(std::make_unique<Operations>(*program_)) {
   static constexpr Op kOps[] = {Op::Softmax, Op::MatMul, Op::LayerNorm, Op::Add};
-  request_.op = kOps[random() % std::size(kOps)];
+  request_.op = op ? *op : kOps[random() % std::size(kOps)];
   add_input({kRows, kColumns}, random);
   if (request_.op == Op::Add) add_input({kRows, kColumns}, random);
   if (request_.op == Op::MatMul) add_input({kColumns, kColumns}, random);
@@ -142,6 +143,16 @@ std::string OperationTenant::damage() {
 ops::Comparison OperationTenant::with_inverted_byte(std::uint64_t at) const {
   std::vector<std::byte> bytes = golden_;
   bytes[at] ^= std::byte{0xff};
+  return compare_with(bytes);
+}
+
+ops::Comparison OperationTenant::with_inverted_bit(std::uint64_t at) const {
+  std::vector<std::byte> bytes = golden_;
+  bytes[at / 8] ^= std::byte{1} << (at % 8);
+  return compare_with(bytes);
+}
+
+ops::Comparison OperationTenant::compare_with(const std::vector<std::byte>& bytes) const {
   return ops::compare(ops::elements_of(form_, bytes), ops::elements_of(form_, golden_));
 }
 

@@ -46,8 +46,8 @@ LaunchEnd wait_for(ScenarioContext& context, FlexStream& stream);
 // One operation of spyre::ops, as a program calls it: random inputs, and the golden model's result.
 class OperationTenant {
  public:
-  // Brings the inputs to the card. Which operation: by `random`. Throws svp::Error.
-  OperationTenant(ScenarioContext& context, unsigned function, std::mt19937_64& random);
+  // Brings the inputs to the card. Which operation: `op`, or by `random`. Throws svp::Error.
+  OperationTenant(ScenarioContext& context, unsigned function, std::mt19937_64& random, std::optional<ops::Op> op = {});
 
   // Launches it and waits.
   LaunchEnd launch(std::uint64_t core_mask);
@@ -60,12 +60,15 @@ class OperationTenant {
 
   // What compare() finds when the byte at this offset of the result is inverted, and nothing else is wrong.
   ops::Comparison with_inverted_byte(std::uint64_t at) const;
+  ops::Comparison with_inverted_bit(std::uint64_t at) const;
+  void reset_stream() { program_->default_stream().flex_stream().Reset(); }
   std::uint64_t result_bytes() const { return golden_.size(); }
   std::string name() const { return ops::info_of(request_.op).name; }
 
  private:
   SpyreTensor to_card(const ops::Array& array);
   ops::Array to_host(const SpyreTensor& tensor);
+  ops::Comparison compare_with(const std::vector<std::byte>& bytes) const;
   void add_input(std::vector<std::int64_t> size, std::mt19937_64& random);
 
   ScenarioContext& context_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/validation/campaign/engine_tenant.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/raw_client.hpp"
@@ -30,7 +31,6 @@ using wire::Status;
 constexpr std::uint64_t kSecret = 0x5EC2'E7D0'5EC2'E7D0;
 constexpr std::uint64_t kHeadBytes = 4 * wire::kMiB;  // of each region: made dirty, and looked at
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << wire::kRegionShift;
-constexpr std::uint64_t kBothCores = 3;
 // In the Tensor region of the kernel that leaves things behind: its flags, and its gate (dirty.cpp).
 constexpr std::uint64_t kFlagsAt = 3 * wire::kMiB, kFlagBytes = 2 * wire::kKiB;
 constexpr std::uint64_t kKernelAt = 1 * wire::kMiB;  // in Program regions

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue: fifty ways to break a card (docs/campaign.md). Ids are stable names.
+// The catalogue: ways to break a card (docs/campaign.md). Ids are stable names.
 #pragma once
 
 #include <cstdint>

@@ -57,6 +57,7 @@ void fuzzing_under_mutation(ScenarioContext& context);  // F40
 void silently_wrong_result(ScenarioContext& context);  // F45
 void core_lost_in_a_gang(ScenarioContext& context);    // F46
 void scratchpad_bit_flips(ScenarioContext& context);   // F47
+void broken_array(ScenarioContext& context);           // F51
 // Programs of libflex
 void flex_kernel_fault(ScenarioContext& context);       // F42
 void flex_function_reset(ScenarioContext& context);     // F43

@@ -274,6 +274,97 @@ TEST_F(KernelFaults, ABitOfASegmentIsInvertedAndNoOther) {
   }
 }
 
+// ---- the compute array ----------------------------------------------------------------------------------------------
+
+TEST_F(KernelFaults, TheArrayIsToldWhatToDoWithTheRequestThatTheFaultCounts) {
+  const struct {
+    FaultAction action;
+    std::uint64_t results;
+  } kCases[] = {{FaultAction::FlipResult, 1131}, {FaultAction::Refuse, 1121}};
+  for (const auto& c : kCases) {
+    auto request = management_.admin_request(wire::AdminCommand::FaultArm);
+    auto& s = request.arguments.fault;
+    s.point = FaultPoint::Array;
+    s.action = c.action;
+    s.trigger = wire::occurrences(3);
+    s.trigger.function = 2;
+    s.argument = 77;
+    ASSERT_EQ(management_.admin(request).outcome, Outcome::Ok);
+    const auto end = run(Program::AsksArray);
+    EXPECT_EQ(end.status, Status::KernelStatus);
+    EXPECT_EQ(kernels_.results.load(), c.results) << wire::name(c.action);
+    const auto e = disarm();
+    EXPECT_EQ(e.counted, 4u);
+    EXPECT_EQ(e.fired, 1u);
+    EXPECT_EQ(e.progress, fwtest::kMarkedProgress);
+    EXPECT_EQ(e.stream, stream_.id);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+}
+
+TEST_F(KernelFaults, TheArrayIsAskedAtTheOperationThatTheFaultNames) {
+  for (const std::uint32_t progress : {fwtest::kMarkedProgress, fwtest::kMarkedProgress + 1}) {
+    auto request = management_.admin_request(wire::AdminCommand::FaultArm);
+    auto& s = request.arguments.fault;
+    s.point = FaultPoint::Array;
+    s.action = FaultAction::Refuse;
+    s.trigger = wire::occurrences(1, 1, 0);
+    s.trigger.function = 2;
+    s.trigger.progress = progress;
+    ASSERT_EQ(management_.admin(request).outcome, Outcome::Ok);
+    run(Program::AsksArray);
+    EXPECT_EQ(kernels_.results.load(), progress == fwtest::kMarkedProgress ? 2222u : 1111u);
+    disarm();
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+}
+
+TEST_F(KernelFaults, NobodyIsAskedWithoutAFaultAndACallThatNobodyAskedForIsNoOccurrence) {
+  run(Program::AsksArray);
+  EXPECT_EQ(kernels_.results.load(), 1111u);
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::CallsForOrders).outcome, Outcome::Ok);
+  arm(FaultPoint::Array, FaultAction::Refuse);
+  EXPECT_EQ(run(Program::CallsForOrders).outcome, Outcome::Ok);
+  EXPECT_EQ(disarm().counted, 0u);
+}
+
+TEST_F(KernelFaults, AFaultThatIsDisarmedMeanwhileLetsTheArrayServe) {
+  arm(FaultPoint::Array, FaultAction::Refuse);
+  kernels_.held = true;
+  driver_.submit(block(stream_, Program::AsksArray));
+  card_.run_until_idle();
+  ASSERT_TRUE(slice());
+  EXPECT_EQ(disarm().counted, 0u);
+  kernels_.held = false;
+  finish(1);
+  EXPECT_EQ(kernels_.results.load(), 1111u);
+}
+
+TEST_F(KernelFaults, MemoryThatTheArrayCanNotReadEndsTheLaunchAndIsRetired) {
+  const auto region = driver_.acquire(8 * wire::kMiB).value();
+  const auto base = card_.function(2).regions.granted(0).base;
+  for (const bool of_region : {true, false}) {
+    kernels_.failing_memory = of_region ? base + 4224 : base + 8 * wire::kMiB;
+    arm(FaultPoint::Array, FaultAction::Uncorrectable);
+    auto launch = block(stream_, Program::AsksArray);
+    launch.payload.compute.segments[0] = {region.id, 4096, 256, region.generation, wire::kSegmentRead, {}};
+    driver_.seal(launch);
+    driver_.submit(launch);
+    const auto end = finish(1).at(0).completion;
+    EXPECT_EQ(end.outcome, Outcome::Fault);
+    EXPECT_EQ(end.status, Status::UncorrectableMemory);
+    EXPECT_EQ(end.fault.region_ordinal, of_region ? 0u : wire::kNoRegionOrdinal);
+    if (of_region) EXPECT_EQ(end.fault.offset, 4224u);
+    EXPECT_EQ(end.fault.argument, wire::to_progress(fwtest::kMarkedProgress));
+    EXPECT_EQ(disarm().fired, 1u);
+    EXPECT_EQ(card_.card().pool.retired_granules(), 1u) << "of the second case nothing is the function's";
+    EXPECT_EQ(events_of(wire::EventKind::MemoryRetired).size(), of_region ? 1u : 0u);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+    EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+  }
+}
+
 // ---- the watchdog ---------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, TheWatchdogWarnsOnceAtHalfOfWhatItGives) {

@@ -85,23 +85,57 @@ hal::Stop PlayedKernels::claim(hal::Context& context) {
   return stop(hal::StopReason::Claim, 1);
 }
 
+// As the array would: with Ask a request has been asked for, and the kernel calls.
+hal::Stop PlayedKernels::ask_array(hal::Context& context) {
+  using wire::array::Order;
+  std::uint64_t& requests = context.integer[10];
+  std::uint64_t& sum = context.integer[11];
+  wire::array::Orders& orders = context.array_orders;
+  context.played[0] = wire::to_progress(kMarkedProgress);
+  if (held) return stop(hal::StopReason::Timer);
+  while (requests < kRequests) {
+    Played result = Played::Served;
+    switch (orders.order) {
+      case Order::Ask:
+      case Order::Asked: orders.order = Order::Asked; return stop(hal::StopReason::ArrayOrder);
+      case Order::RefuseOne: result = Played::Refused; break;
+      case Order::CorruptOne: result = Played::Corrupted; break;
+      case Order::FailOne:
+        result = Played::Failed;
+        orders.failed = failing_memory;
+        break;
+      default: break;
+    }
+    if (orders.order != Order::Serve) orders.order = Order::Ask;
+    sum = sum * 10 + static_cast<unsigned>(result);
+    ++requests;
+    if (result == Played::Failed) return stop(hal::StopReason::ArrayOrder);
+  }
+  results = sum;
+  return stop(hal::StopReason::Exit, sum);
+}
+
 hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) {
   slices.fetch_add(1);
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
   std::uint64_t& step = context.integer[10];  // ours, zero at the start
-  std::uint64_t& progress = context.integer[38];
+  std::uint64_t& progress = context.played[0];
   switch (static_cast<Program>((entry - wire::kContextWindow) % wire::kExecutionAreaStride / 2)) {
     case Program::Exit: return stop(hal::StopReason::Exit);
     case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
     case Program::Endless: return stop(hal::StopReason::Timer, 0, slice_ticks);
     case Program::Barriers: return stop(step++ < kBarriers ? hal::StopReason::Barrier : hal::StopReason::Exit);
     case Program::TraceBurst: return stop(hal::StopReason::TraceMark, step++, 0);
+    case Program::TenMarks:
+      return step < 10 ? stop(hal::StopReason::TraceMark, step++, 0) : stop(hal::StopReason::Exit);
     case Program::OneLeaves: {
       wire::KernelArguments arguments;
       std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);
       return stop(arguments.core_index == 0 ? hal::StopReason::Exit : hal::StopReason::Barrier);
     }
     case Program::Touches: return touch(context);
+    case Program::AsksArray: return ask_array(context);
+    case Program::CallsForOrders: return stop(step++ == 0 ? hal::StopReason::ArrayOrder : hal::StopReason::Exit);
     case Program::Strays: return fault(wire::Status::LoadFault, hal::Access::Load, 8, entry + 12);
     case Program::UntilReleased: return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
     case Program::Slices: return stop(step++ < 20 ? hal::StopReason::Timer : hal::StopReason::Exit);

@@ -19,6 +19,7 @@ enum class Program : std::uint64_t {
   Endless,        // uses every slice to its end
   Barriers,       // kBarriers of them, then exits
   TraceBurst,     // trace marks for ever
+  TenMarks,       // with the values 0 to 9, then exits
   OneLeaves,      // core 0 of the launch exits, the others wait at a barrier
   Touches,        // one store to region 0, then exits
   Strays,         // a load from address 8
@@ -35,6 +36,8 @@ enum class Program : std::uint64_t {
   TellsCorrection,  // exits with the first word of its correction tensor
   Claims,           // kItems one by one, in each of kEpochs; between them a barrier
   Operations,       // kOperations of them, each with its number as progress and a barrier behind it, then exits
+  AsksArray,        // kRequests of the compute array, which is played, at kMarkedProgress; exits with their results
+  CallsForOrders,   // KernelCall::ArrayOrder, which no array has asked for, then exits
   Marks,            // at kMarkedProgress, with trace marks at the ends of its slices, for ever
 };
 inline constexpr std::uint64_t kSumAt = 64;
@@ -42,6 +45,9 @@ inline constexpr std::uint64_t kMostSums = 50;
 inline constexpr unsigned kBarriers = 5;
 inline constexpr std::uint32_t kOperations = 6;
 inline constexpr std::uint32_t kMarkedProgress = 7;
+inline constexpr unsigned kRequests = 4;
+// What has come of AsksArray's requests: a decimal digit for each of its requests, the first one foremost.
+enum class Played : std::uint8_t { Served = 1, Refused = 2, Corrupted = 3, Failed = 4 };
 
 class PlayedKernels {
  public:
@@ -52,12 +58,16 @@ class PlayedKernels {
   native::Board* board = nullptr;  // set before a kernel runs that asks for its arguments
   std::atomic<bool> released{false};
   std::atomic<std::uint64_t> slices{0};
+  std::atomic<std::uint64_t> results{0};                // of AsksArray, when its last request has been answered
+  std::atomic<bool> held{false};                        // AsksArray asks for nothing meanwhile
+  std::atomic<hal::PhysicalAddress> failing_memory{0};  // what the played array can not read when it is ordered to fail
   static constexpr unsigned kItems = 100;
   static constexpr unsigned kEpochs = 3;
   std::array<std::array<std::atomic<unsigned>, kItems>, kEpochs> claimed{};  // how often each item was handed out
 
  private:
   hal::Stop touch(hal::Context& context) const;
+  hal::Stop ask_array(hal::Context& context);
   hal::Stop accumulate(hal::Context& context) const;
   hal::Stop claim(hal::Context& context);
 };

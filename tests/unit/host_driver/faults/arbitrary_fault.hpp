@@ -46,7 +46,7 @@ inline Fault arbitrary_fault() {
   if (says(kAtHart)) fault.hart = static_cast<std::uint32_t>(some(64));
   if (says(kByCore)) fault.trigger.core = static_cast<std::uint32_t>(some(64));
   if (says(kByProgress)) fault.trigger.progress = wire::kSomeProgress - static_cast<std::uint32_t>(some(1000));
-  if (says(kByProgress)) fault.trigger.waiting = 1 + static_cast<std::uint32_t>(some(63));
+  if (says(kByWaiting)) fault.trigger.waiting = 1 + static_cast<std::uint32_t>(some(63));
   if (action.segment) fault.segment = static_cast<std::uint32_t>(some(wire::kSegments));
   if (!action.argument.empty()) fault.argument = *arbitrary_number(action.min, action.max);
   return fault;

@@ -45,6 +45,7 @@ class CardWithArray : public testing::Test {
                .context_at = kContextAt,
                .arguments_at = kArgumentsAt,
                .answer = 0,
+               .orders_at = kOrdersAt,
                .reserved = {}};
     greet();
   }
@@ -61,6 +62,7 @@ class CardWithArray : public testing::Test {
     set_word(locals_ + hart * kLocalBytes + kContextAt, context);
     if (context >= MemoryBuilder::kFirst) set_word(context + kArgumentsAt, arguments);
   }
+  wire::array::Orders& orders() { return *reinterpret_cast<wire::array::Orders*>(card.at(context_ + kOrdersAt)); }
   wire::array::Request& request() { return *reinterpret_cast<wire::array::Request*>(card.at(scratchpad_)); }
 
   bool is_writable(std::uint64_t physical) const {
@@ -69,7 +71,7 @@ class CardWithArray : public testing::Test {
   }
 
   // Of the firmware's own structures.
-  static constexpr std::uint64_t kLocalBytes = 256, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272;
+  static constexpr std::uint64_t kLocalBytes = 256, kRootAt = 40, kContextAt = 8, kArgumentsAt = 272, kOrdersAt = 280;
   static constexpr std::uint64_t kBytes = std::uint64_t{16} << 20;
   MemoryBuilder card{kBytes};
   svp::array::ComputeArray array;

@@ -36,13 +36,14 @@ class Array : public test::CardWithArray {
 TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
   EXPECT_EQ(hello().answer, wire::array::kVersion);
   const Hello good = hello();
-  for (unsigned what = 0; what < 4; ++what) {
+  for (unsigned what = 0; what < 5; ++what) {
     hello() = good;
     hello().answer = 0;
     if (what == 0) hello().magic ^= 1;
     if (what == 1) hello().version += 1;
     if (what == 2) hello().harts = 0;
     if (what == 3) hello().harts = 513;
+    if (what == 4) hello().orders_at += 4;
     greet();
     EXPECT_EQ(hello().answer, 0u) << what;
     ask_for_sum(1);
