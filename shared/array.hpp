@@ -79,6 +79,7 @@ enum class Kind : std::uint32_t {
   Convert = 4,  // a change of format: ConvertRequest
   Blocks = 5,   // blocks of items, transposed: BlocksRequest
   Copies = 6,   // rows of sticks, copied: CopiesRequest
+  TopK = 7,     // the largest elements of lines: TopKRequest
 };
 
 enum class Outcome : std::uint32_t {
@@ -254,6 +255,34 @@ static_assert(sizeof(CopiesRequest) == sizeof(Request) &&
               offsetof(CopiesRequest, outcome) == offsetof(Request, outcome));
 static_assert(offsetof(CopiesRequest, address) == offsetof(Request, address));
 
+// The largest elements of lines, NaN before every number, equal ones in ascending order of their indices. Of a line,
+// `merits` has a list of `ranks` words: the merits (shared/array_merit.hpp) of its best elements so far, in descending
+// order, as many as it has had elements, but no more than `ranks`. The lists of the lines lie one behind the other. The
+// request includes further elements, one row of sticks after the other. It ends at the limit of its work, at the
+// earliest behind the first stick; another request, or the kernel itself, goes on with the same lists.
+struct TopKRequest {
+  Kind kind;
+  std::uint32_t format;    // wire::program::Format: Dl16 or Fp32
+  std::uint32_t ranks;     // 1 to kMaxRanks; ranks times lines: up to kMaxMerits
+  std::uint32_t across;    // 0: a row is a line, of all lanes; 1: each of the lanes of its sticks is a line of its own
+  std::uint32_t rows;      // 1 to kMaxLines; rows times sticks: up to kMaxLineSticks
+  std::uint32_t sticks;    // of each row
+  std::uint32_t lanes;     // across: that are lines; else: of the last stick, that take part
+  std::uint32_t first;     // index of the first elements; that many have been included before
+  std::uint64_t row_list;  // the addresses of the rows' first sticks: words, one behind the other
+  std::uint64_t step;      // bytes from one stick of a row to the next, a multiple of kStickBytes
+  std::uint64_t merits;    // address of the lists, a multiple of kStickBytes
+  std::uint8_t reserved[88];
+  // Answer, as in Request; `done` counts sticks, those of the rows one after the other.
+  Outcome outcome;
+  std::uint32_t operand;
+  std::uint64_t done;
+  std::uint64_t address;
+  std::uint8_t reserved1[88];
+};
+static_assert(sizeof(TopKRequest) == sizeof(Request) && offsetof(TopKRequest, outcome) == offsetof(Request, outcome));
+static_assert(offsetof(TopKRequest, address) == offsetof(Request, address));
+
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
 // Sticks that one request does at most: some 50 µs of the slowest operation (docs/array.md).
@@ -271,6 +300,8 @@ constexpr std::uint32_t unit_sticks(program::Format of, program::Format other) {
 // So that a request reads and writes up to kMaxSticks each.
 constexpr std::uint64_t most_blocks(std::uint32_t item) { return kMaxSticks * item / kStickBytes; }
 inline constexpr std::uint64_t kMaxCopies = 512;  // sticks
+inline constexpr std::uint32_t kMaxRanks = 1024;
+inline constexpr std::uint32_t kMaxMerits = 8192;  // of all lines of a request
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
 inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
 inline constexpr unsigned kMaxDepth = 64;

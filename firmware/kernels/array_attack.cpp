@@ -19,6 +19,7 @@ using wire::array::Kind;
 using wire::array::LinesRequest;
 using wire::array::Outcome;
 using wire::array::Request;
+using wire::array::TopKRequest;
 
 enum Symbol : unsigned { kArea, kSeed, kCount };
 enum Status : std::uint64_t {
@@ -104,13 +105,14 @@ class Attack {
     for (unsigned i = 0; i < sizeof(Request) / sizeof(std::uint64_t); ++i) {
       reinterpret_cast<std::uint64_t*>(&request)[i] = rarely() ? random() : 0;
     }
-    switch (below(6)) {
+    switch (below(7)) {
       case 0: make_rows(request); break;
       case 1: make_chunk(reinterpret_cast<ChunkRequest&>(request)); break;
       case 2: make_lines(reinterpret_cast<LinesRequest&>(request)); break;
       case 3: make_conversion(reinterpret_cast<ConvertRequest&>(request)); break;
       case 4: make_blocks(reinterpret_cast<BlocksRequest&>(request)); break;
-      default: make_copies(reinterpret_cast<CopiesRequest&>(request)); break;
+      case 5: make_copies(reinterpret_cast<CopiesRequest&>(request)); break;
+      default: make_top_k(reinterpret_cast<TopKRequest&>(request)); break;
     }
     if (rarely()) request.kind = static_cast<Kind>(below(16));
   }
@@ -194,6 +196,20 @@ class Attack {
     request.to_list = list();
     request.from_step = step();
     request.to_step = step();
+  }
+
+  void make_top_k(TopKRequest& request) {
+    request.kind = Kind::TopK;
+    request.format = word(below(2));
+    request.ranks = word(1 + below(below(8) == 0 ? 2 * wire::array::kMaxRanks : 64));
+    request.across = word(below(2));
+    request.rows = word(1 + below(8));
+    request.sticks = word(1 + below(16));
+    request.lanes = word(1 + below(32));
+    request.first = word(below(2) == 0 ? 0 : random());
+    request.row_list = list();
+    request.step = step();
+    request.merits = place();
   }
 
   const wire::KernelArguments& arguments_;

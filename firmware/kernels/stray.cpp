@@ -4,8 +4,8 @@
 // status, 8 barrier, then load, on the last core only, 9 claims for ever, 10 claims of extreme counts: exits with the
 // number of answers that were wrong, 11 load and 12 store by the compute array, 13 and 14 by its products of a
 // chunk, 15 and 16 by its reductions of lines, 17 and 18 by its conversions, 19 and 20 by its blocks of items, 21 and
-// 22 by its copies, then, when it has not done that, by itself. The address is "operand 0 plus offset"; its operand
-// need not exist.
+// 22 by its copies, 23 and 24 by its search of the largest elements, then, when it has not done that, by itself. The
+// address is "operand 0 plus offset"; its operand need not exist.
 #include "firmware/kernels/array_request.hpp"
 #include "firmware/kernels/sdk.hpp"
 #include "shared/device_program.hpp"
@@ -36,6 +36,8 @@ enum What : std::uint64_t {
   kArrayBlocksStore,
   kArrayCopiesLoad,
   kArrayCopiesStore,
+  kArrayTopKLoad,
+  kArrayTopKStore,
 };
 
 // Kept as functions of their own, so that a fault's pc has a name.
@@ -152,6 +154,20 @@ void request_copies(wire::array::Request& rows, std::uint64_t stick, std::uint64
   request.from_step = request.to_step = 0;
 }
 
+// The stick that holds the address is searched, or has the list of merits.
+void request_top_k(wire::array::Request& rows, std::uint64_t stick, std::uint64_t own, bool stores) {
+  auto& request = reinterpret_cast<wire::array::TopKRequest&>(rows);
+  auto* const list = reinterpret_cast<std::uint64_t*>(own + wire::kStickBytes);
+  list[0] = stores ? own : stick;
+  request.kind = wire::array::Kind::TopK;
+  request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
+  request.ranks = request.rows = request.sticks = request.lanes = 1;
+  request.across = request.first = 0;
+  request.row_list = reinterpret_cast<std::uint64_t>(list);
+  request.step = 0;
+  request.merits = stores ? stick : own;
+}
+
 // The exit status when the array has reached the address: 1; when it does not say which byte is missing: 2.
 std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64_t address, What what) {
   constexpr std::uint64_t kOwnAt = 4096;
@@ -165,6 +181,7 @@ std::uint64_t stray_by_array(const wire::KernelArguments& arguments, std::uint64
     case kArrayLinesLoad: request_sum(request, stick, own, stores); break;
     case kArrayConvertLoad: request_conversion(request, stick, own, stores); break;
     case kArrayBlocksLoad: request_block(request, stick, own, stores); break;
+    case kArrayTopKLoad: request_top_k(request, stick, own, stores); break;
     default: request_copies(request, stick, own, stores); break;
   }
   const wire::array::Outcome outcome = kernel::ask_array(request);
@@ -215,7 +232,9 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kArrayBlocksLoad:
     case kArrayBlocksStore:
     case kArrayCopiesLoad:
-    case kArrayCopiesStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
+    case kArrayCopiesStore:
+    case kArrayTopKLoad:
+    case kArrayTopKStore: return stray_by_array(arguments, address, static_cast<What>(symbol(kWhat)));
     default: return 1;
   }
 }

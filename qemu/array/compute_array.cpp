@@ -20,15 +20,17 @@ using wire::array::Request;
 
 constexpr unsigned kMaxHarts = 512;
 
-// A chunk's data may still refuse it; the other kinds are executed whatever they have found.
+// A chunk's data may still refuse it, and a search says how far it has come; the other kinds are executed as a whole.
 template <typename Plan>
-Answer executed(const Plan& plan, const Answer& answer) {
+Answer executed(Plan& plan, Answer answer) {
   if constexpr (std::is_same_v<Plan, ChunkPlan>) {
     return execute(plan) ? answer : refused();
+  } else if constexpr (std::is_same_v<Plan, TopKPlan>) {
+    answer.done = execute(plan);
   } else {
     execute(plan);
-    return answer;
   }
+  return answer;
 }
 
 // The order for the request that is about to be executed; it is carried out only once.
@@ -63,6 +65,7 @@ class RequestServer {
       case Kind::Convert: return answer<ConvertPlan>(request);
       case Kind::Blocks: return answer<BlocksPlan>(request);
       case Kind::Copies: return answer<CopiesPlan>(request);
+      case Kind::TopK: return answer<TopKPlan>(request);
     }
     return refused();
   }
@@ -79,7 +82,7 @@ class RequestServer {
   }
 
   template <typename Plan>
-  Answer carry_out(Order order, const Plan& plan, const Answer& good) const {
+  Answer carry_out(Order order, Plan& plan, const Answer& good) const {
     switch (order) {
       case Order::Ask: return {.outcome = Outcome::Ask};
       case Order::RefuseOne: return refused();

@@ -12,6 +12,7 @@
 #include "qemu/array/copies.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
+#include "qemu/array/top_k.hpp"
 
 namespace svp::array {
 
@@ -39,6 +40,14 @@ inline const std::byte* read_stick(const CopiesPlan& plan, std::uint64_t n) {
 }
 inline std::byte* made_stick(const CopiesPlan& plan, std::uint64_t n) {
   return plan.to[n % (std::uint64_t{plan.request.rows} * plan.request.sticks)];
+}
+inline const std::byte* read_stick(const TopKPlan& plan, std::uint64_t n) {
+  return plan.stick[n % (std::uint64_t{plan.request.rows} * plan.request.sticks)];
+}
+// Of the last one only the words of a list are made.
+inline std::byte* made_stick(const TopKPlan& plan, std::uint64_t n) {
+  const std::uint64_t merits = plan.request.ranks * lines_of(plan.request);
+  return plan.list[n % ((merits + kMeritsInStick - 1) / kMeritsInStick)];
 }
 
 }  // namespace svp::array

@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "qemu/array/copies.hpp"
 #include "qemu/array/lines.hpp"
 #include "qemu/array/rows.hpp"
+#include "qemu/array/top_k.hpp"
 #include "shared/device_program.hpp"
 #include "shared/dl16.hpp"
 
@@ -27,6 +29,7 @@ using svp::array::ConvertPlan;
 using svp::array::CopiesPlan;
 using svp::array::LinesPlan;
 using svp::array::RowsPlan;
+using svp::array::TopKPlan;
 using wire::program::Format;
 using wire::program::Opcode;
 
@@ -239,6 +242,43 @@ void copies(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) execute(*plan);
 }
 BENCHMARK(copies)->Arg(1)->Arg(40)->Unit(benchmark::kMicrosecond);
+
+enum class Elements { Equal, Rising, Random };
+
+// One row of sticks, along them or across. Each rising number is larger than all before, so that a request ends by its
+// work and not by its sticks: the counter says where.
+void top_k(benchmark::State& state, Format format, bool across, Elements elements) {
+  std::mt19937 random(1);
+  const std::size_t lanes = format == Format::Dl16 ? kLanes : kLanes / 2;
+  std::vector<std::byte> input(wire::array::kMaxLineSticks * wire::kStickBytes);
+  for (std::size_t n = 0; n < wire::array::kMaxLineSticks * lanes; ++n) {
+    const std::size_t element = across ? n / lanes : n;
+    const std::size_t above = elements == Elements::Equal ? 0 : elements == Elements::Rising ? element : random() >> 18;
+    const auto code = static_cast<std::uint32_t>(0x3E00 + above);
+    std::memcpy(&input[n * wire::kStickBytes / lanes], &code, wire::kStickBytes / lanes);
+  }
+  std::vector<std::byte> lists(wire::array::kMaxMerits * sizeof(std::uint64_t));
+  const auto plan = std::make_unique<TopKPlan>();
+  plan->request = {};
+  plan->request.format = static_cast<std::uint32_t>(format);
+  plan->request.across = across ? 1 : 0;
+  plan->request.rows = 1;
+  plan->request.sticks = wire::array::kMaxLineSticks;
+  plan->request.lanes = static_cast<std::uint32_t>(lanes);
+  plan->request.ranks = static_cast<std::uint32_t>(state.range(0));
+  for (std::size_t n = 0; n < wire::array::kMaxLineSticks; ++n) plan->stick[n] = &input[n * wire::kStickBytes];
+  for (std::size_t n = 0; n < plan->list.size(); ++n) plan->list[n] = &lists[n * wire::kStickBytes];
+  std::uint64_t done = 0;
+  for ([[maybe_unused]] auto _ : state) done = execute(*plan);
+  state.counters["sticks"] = static_cast<double>(done);
+}
+#define TOP_K(name, ...) BENCHMARK_CAPTURE(top_k, name, __VA_ARGS__)->Unit(benchmark::kMicrosecond)
+TOP_K(along, Format::Dl16, false, Elements::Equal)->Arg(1)->Arg(128)->Arg(1024);
+TOP_K(along_rising, Format::Fp32, false, Elements::Rising)->Arg(1)->Arg(128)->Arg(1024);
+TOP_K(along_random, Format::Fp32, false, Elements::Random)->Arg(1)->Arg(128)->Arg(1024);
+TOP_K(across, Format::Dl16, true, Elements::Equal)->Arg(1)->Arg(128);
+TOP_K(across_rising, Format::Dl16, true, Elements::Rising)->Arg(1)->Arg(128);
+TOP_K(across_random, Format::Dl16, true, Elements::Random)->Arg(1)->Arg(128);
 
 }  // namespace
 

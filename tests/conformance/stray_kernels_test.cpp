@@ -38,7 +38,9 @@ enum What : std::uint64_t {
   kArrayBlocksLoad,
   kArrayBlocksStore,
   kArrayCopiesLoad,
-  kArrayCopiesStore
+  kArrayCopiesStore,
+  kArrayTopKLoad,
+  kArrayTopKStore
 };
 
 // From kArrayLoad on, loads and stores alternate.
@@ -147,7 +149,9 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
                              kArrayBlocksLoad,
                              kArrayBlocksStore,
                              kArrayCopiesLoad,
-                             kArrayCopiesStore};
+                             kArrayCopiesStore,
+                             kArrayTopKLoad,
+                             kArrayTopKStore};
   // Each job's image takes an area of its own: the last one is without an image while the first place is looked at, by
   // the first of these.
   constexpr std::size_t kAtFirst = wire::kExecutionAreas - 2;
@@ -240,8 +244,8 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
     }
-    for (const What what :
-         {kArrayStore, kArrayChunkStore, kArrayLinesStore, kArrayConvertStore, kArrayBlocksStore, kArrayCopiesStore}) {
+    for (const What what : {kArrayStore, kArrayChunkStore, kArrayLinesStore, kArrayConvertStore, kArrayBlocksStore,
+                            kArrayCopiesStore, kArrayTopKStore}) {
       const auto by_array = failure_of(stray(what, address));
       EXPECT_EQ(by_array.has_value(), !place.store || test::cards_have_array());
       if (by_array) {

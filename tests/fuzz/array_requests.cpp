@@ -27,6 +27,7 @@ using wire::array::LinesRequest;
 using wire::array::Order;
 using wire::array::Outcome;
 using wire::array::Request;
+using wire::array::TopKRequest;
 using wire::program::Format;
 using wire::program::Opcode;
 
@@ -143,13 +144,14 @@ class Card {
     const std::uint64_t apart = step();
     for (std::uint64_t i = 0; i < kListWords; ++i) words[i] = first + i * apart % (kPages * kPage / 2);
     request() = {};
-    switch (input_.below(6)) {
+    switch (input_.below(7)) {
       case 0: make_rows(request()); break;
       case 1: make_chunk(reinterpret_cast<ChunkRequest&>(request())); break;
       case 2: make_lines(reinterpret_cast<LinesRequest&>(request())); break;
       case 3: make_conversion(reinterpret_cast<ConvertRequest&>(request())); break;
       case 4: make_blocks(reinterpret_cast<BlocksRequest&>(request())); break;
-      default: make_copies(reinterpret_cast<CopiesRequest&>(request())); break;
+      case 5: make_copies(reinterpret_cast<CopiesRequest&>(request())); break;
+      default: make_top_k(reinterpret_cast<TopKRequest&>(request())); break;
     }
     for (unsigned n = input_.below(4); n > 0; --n) {
       auto& word = reinterpret_cast<std::uint64_t*>(&request())[input_.below(sizeof(Request) / 8)];
@@ -238,6 +240,20 @@ class Card {
     request.to_list = list();
     request.from_step = step();
     request.to_step = step();
+  }
+
+  void make_top_k(TopKRequest& request) {
+    request.kind = Kind::TopK;
+    request.format = input_.below(2);
+    request.ranks = count(input_.below(4) == 0 ? wire::array::kMaxRanks : 64);
+    request.across = input_.below(2);
+    request.rows = count(request.across != 0 ? 4 : wire::array::kMaxLines);
+    request.sticks = count(64);
+    request.lanes = count(64);
+    request.first = input_.below(2) != 0 ? 0 : input_.take<std::uint32_t>();
+    request.row_list = list();
+    request.step = step();
+    request.merits = stick();
   }
 
   // ---- what must hold afterwards

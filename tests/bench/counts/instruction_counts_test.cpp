@@ -87,6 +87,7 @@ TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
     return card.context().empty(svp::DataType::Float16, std::move(shape));
   };
   const svp::SpyreTensor x = tensor({64, 1024}), wide = tensor({64, 4096}), tall = tensor({1024, 64});
+  const svp::SpyreTensor few = tensor({16, 1024}), short_lines = tensor({16, 64});
   const svp::SpyreTensor left = tensor({64, 256}), right = tensor({256, 64});
   const std::vector<std::int32_t> first_row(64);
   const svp::SpyreTensor index = card.context().to_device(
@@ -107,11 +108,14 @@ TEST(InstructionCounts, OfWhatTheComputeArrayHasTellWhetherItIsAsked) {
                          {"max along the stick", svp::ops::Op::Max, {wide}, rows, 16'000},
                          {"layer norm", svp::ops::Op::LayerNorm, {x}, {}, 27'500},
                          {"transposed copy", svp::ops::Op::Copy, {x.transpose(0, 1)}, {}, 12'000},
-                         {"embedding", svp::ops::Op::Embedding, {x, index}, {}, 17'500}};
+                         {"embedding", svp::ops::Op::Embedding, {x, index}, {}, 17'500},
+                         {"top 8 along the stick", svp::ops::Op::TopK, {few}, {8, 1}, 45'000},
+                         {"top 8 across sticks", svp::ops::Op::TopK, {short_lines}, {8, 0}, 78'000}};
   for (const Given& each : given) {
     SCOPED_TRACE(each.name);
     const svp::SpyreTensor out = operations.run(each.op, each.inputs, {}, each.integers).front();
-    const svp::OperationOptions options{.stream = {}, .out = out};
+    svp::OperationOptions options{.stream = {}, .out = out};
+    if (each.op == svp::ops::Op::TopK) options.out.reset();  // it has two results
     const auto launch = [&] { operations.run(each.op, each.inputs, {}, each.integers, options); };
     const double instructions = card.launched(launch, 2).whole.instructions;
     if (has_array) {

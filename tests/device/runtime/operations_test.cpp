@@ -194,6 +194,37 @@ TEST_F(OperationsOnCard, WhatDoesNotFitIsRefusedByItsName) {
   EXPECT_EQ(field_of(Op::Conv2d, images, groups), "groups");
 }
 
+// Along the sticks and across them. Where each element is larger than those before, the compute array takes several
+// requests for a line; with SPYRE_ARRAY_MIXED=1 the engine goes on in the middle of one.
+TEST_F(OperationsOnCard, TheLargestOfALongLineAreFoundInParts) {
+  constexpr std::int64_t kExtent = 70'000, kLines = 3, kRanks = 100;
+  Operations operations(context());
+  for (const bool across : {false, true}) {
+    SCOPED_TRACE(across);
+    ops::Array array = ops::Array::of(across ? std::vector{kExtent, kLines} : std::vector{kLines, kExtent});
+    for (std::int64_t i = 0; i < kExtent; ++i) {
+      const std::int64_t values[kLines] = {i, kExtent - i, i * 7919 % kExtent};
+      for (std::int64_t line = 0; line < kLines; ++line) {
+        array.data[static_cast<std::size_t>(across ? i * kLines + line : line * kExtent + i)] =
+            static_cast<double>(values[line]);
+      }
+    }
+    const SpyreTensor x = tensor(array, DataType::Float32);
+    const std::int64_t integers[] = {kRanks, across ? 0 : 1, 2};
+    const std::vector<SpyreTensor> results = operations.run(Op::TopK, {&x, 1}, {}, integers);
+    const ops::Array values = back(results[0]), indices = back(results[1]);
+    for (std::int64_t line = 0; line < kLines; ++line) {
+      for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+        const auto at = static_cast<std::size_t>(across ? rank * kLines + line : line * kRanks + rank);
+        ASSERT_EQ(values.data[at], static_cast<double>(kExtent - rank - (line == 1 ? 0 : 1))) << line << ", " << rank;
+        const auto index = static_cast<std::int64_t>(indices.data[at]);
+        const std::int64_t of_index[kLines] = {index, kExtent - index, index * 7919 % kExtent};
+        ASSERT_EQ(static_cast<double>(of_index[line]), values.data[at]) << line << ", " << rank;
+      }
+    }
+  }
+}
+
 TEST_F(OperationsOnCard, AnIndexOutsideEndsTheLaunchWithItsOperation) {
   Operations operations(context());
   const std::int32_t rows[] = {1, 9};

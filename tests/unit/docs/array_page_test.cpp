@@ -62,11 +62,16 @@ std::vector<Table> tables() {
        {FIELD(CopiesRequest, kind), FIELD(CopiesRequest, rows), FIELD(CopiesRequest, sticks),
         FIELD(CopiesRequest, from_list), FIELD(CopiesRequest, to_list), FIELD(CopiesRequest, from_step),
         FIELD(CopiesRequest, to_step), ANSWER(CopiesRequest)}},
+      {fmt::format("struct TopKRequest ({} bytes)", sizeof(TopKRequest)),
+       {FIELD(TopKRequest, kind), FIELD(TopKRequest, format), FIELD(TopKRequest, ranks), FIELD(TopKRequest, across),
+        FIELD(TopKRequest, rows), FIELD(TopKRequest, sticks), FIELD(TopKRequest, lanes), FIELD(TopKRequest, first),
+        FIELD(TopKRequest, row_list), FIELD(TopKRequest, step), FIELD(TopKRequest, merits), ANSWER(TopKRequest)}},
       {"bounds of a request",
-       {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max and Min", kMaxLineSticks),
+       {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max, Min and TopK", kMaxLineSticks),
         limit("lines", kMaxLines), limit("rows of a chunk", kMaxRows), limit("positions of a chunk", kMaxDepth),
         limit("wide sums of a chunk", kMaxWideSums), limit("positions of a conversion", kMaxConverted),
         limit("sticks read by a transposition", kMaxSticks), limit("sticks of copies", kMaxCopies),
+        limit("ranks of a line", kMaxRanks), limit("ranks of all lines", kMaxMerits),
         limit("bytes of a table", kTableBytes)}}};
 }
 

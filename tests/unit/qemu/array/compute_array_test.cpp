@@ -372,6 +372,28 @@ class RandomRequests : public Array {
     return request;
   }
 
+  Request of_top_k() {
+    constexpr std::uint64_t kRowsAt = 1024;
+    for (std::uint64_t i = 0; i < 64; ++i) {
+      set_word(scratchpad_ + kRowsAt + i * 8, random() % 64 == 0 ? random() : kWindow + random() % 8192 * 128);
+    }
+    wire::array::TopKRequest wanted{};
+    wanted.kind = wire::array::Kind::TopK;
+    wanted.format = word(random() % 2);
+    wanted.ranks = word(1 + random() % (rarely() ? 2 * wire::array::kMaxRanks : 32));
+    wanted.across = word(random() % 2);
+    wanted.rows = word(1 + random() % 8);
+    wanted.sticks = word(1 + random() % 32);
+    wanted.lanes = word(1 + random() % 32);
+    wanted.first = word(random() % 2 == 0 ? 0 : random());
+    wanted.row_list = rarely() ? place() : kScratchpad + kRowsAt;
+    wanted.step = rarely() ? random() : random() % 16 * 128;
+    wanted.merits = output();
+    Request request{};
+    std::memcpy(&request, &wanted, sizeof request);
+    return request;
+  }
+
   template <typename Make>
   unsigned done_of(Make make) {
     unsigned done = 0;
@@ -421,6 +443,11 @@ TEST_F(RandomRequests, OfLinesWriteOnlyWhatTheHartMayWrite) {
 TEST_F(RandomRequests, OfBlocksWriteOnlyWhatTheHartMayWrite) {
   EXPECT_GT(done_of([this] { return of_blocks(); }), 500u)
       << "too few of the requests were good ones to prove anything";
+  expect_the_rest_untouched();
+}
+
+TEST_F(RandomRequests, OfTopKWriteOnlyWhatTheHartMayWrite) {
+  EXPECT_GT(done_of([this] { return of_top_k(); }), 500u) << "too few of the requests were good ones to prove anything";
   expect_the_rest_untouched();
 }
 
