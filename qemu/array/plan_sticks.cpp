@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/array/plan_sticks.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <span>
 
@@ -19,7 +20,7 @@ Place<Stretch> find_place(std::span<const Stretch> stretches, std::uint64_t n) {
   const std::uint64_t all =
       std::accumulate(stretches.begin(), stretches.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const Stretch& stretch) { return sum + stretch.count; });
-  n %= all;
+  n %= std::max<std::uint64_t>(all, 1);  // it is never 0
   const Stretch* stretch = stretches.data();
   for (; n >= stretch->count; ++stretch) n -= stretch->count;
   return {stretch, n};

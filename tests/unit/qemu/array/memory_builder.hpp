@@ -30,8 +30,7 @@ class MemoryBuilder {
     mapped_ = ::mmap(nullptr, mapped_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped_ == MAP_FAILED) throw std::bad_alloc();
     // On a large page of the host as well, so that offsets are aligned in both.
-    const auto place = reinterpret_cast<std::uintptr_t>(mapped_);
-    base_ = reinterpret_cast<std::byte*>((place / kLargePage + 1) * kLargePage);
+    base_ = static_cast<std::byte*>(mapped_) + (kLargePage - reinterpret_cast<std::uintptr_t>(mapped_) % kLargePage);
     if (::mprotect(base_, bytes_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
     root_ = take_page();
   }

@@ -13,7 +13,6 @@ using test::MemoryBuilder;
 using wire::array::Kind;
 using wire::array::Order;
 using wire::array::Outcome;
-using wire::array::Request;
 using wire::program::Format;
 using wire::program::Opcode;
 
