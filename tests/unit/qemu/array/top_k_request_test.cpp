@@ -143,8 +143,8 @@ TEST_F(TopKRequests, ReadWhatMayOnlyBeRead) {
 TEST_F(TopKRequests, AreRefusedWhenTheyAreNone) {
   const auto refused = [&](auto change) { return outcome_of(change) == Outcome::Refused; };
   EXPECT_FALSE(refused([](TopKRequest&) {}));
-  EXPECT_TRUE(refused([](TopKRequest& r) { r.format = 2; }));
-  EXPECT_TRUE(refused([](TopKRequest& r) { r.format |= 0x100; }));
+  EXPECT_TRUE(refused([](TopKRequest& r) { r.format = 2, r.lanes = 32; }));
+  EXPECT_TRUE(refused([](TopKRequest& r) { r.format |= 0x100, r.lanes = 32; }));
   EXPECT_TRUE(refused([](TopKRequest& r) { r.across = 2; }));
   EXPECT_TRUE(refused([](TopKRequest& r) { r.ranks = 0; }));
   EXPECT_FALSE(refused([](TopKRequest& r) { r.ranks = wire::array::kMaxRanks; }));
