@@ -110,7 +110,8 @@ void Launches::corrupt_result(Launch& launch, const Part& part) {
 // ---- FaultPoint::Array ----------------------------------------------------------------------------------------------
 
 // A slice has ended. True: in it the array could not read memory, and the part has ended with its launch. The array's
-// own word says so: what a kernel says would let it have memory retired.
+// own word says so: what a kernel says would let it have memory retired. Asked behind each slice while the fault is
+// armed, and at the kernel's call, which may come when it is armed no more.
 bool Launches::array_failed(Launch& launch, Part& part, const hal::Stop& stop) {
   hal::Context& context = slot_of(launch, part).context;
   const hal::PhysicalAddress place = context.array_orders.failed;

@@ -216,7 +216,10 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
       leave(launch, part, stop);
       return false;
     case hal::StopReason::TraceMark: return true;
-    case hal::StopReason::ArrayOrder: order_array(launch, part, slot_of(launch, part).context); return true;
+    case hal::StopReason::ArrayOrder:
+      if (array_failed(launch, part, stop)) return false;
+      order_array(launch, part, slot_of(launch, part).context);
+      return true;
     case hal::StopReason::Claim: hal::answer(slot_of(launch, part).context, claim(launch, stop.argument)); return true;
     case hal::StopReason::Barrier: arrive(launch, ticket, stop); return false;
     case hal::StopReason::BadCall:

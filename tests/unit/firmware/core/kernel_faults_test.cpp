@@ -341,6 +341,13 @@ TEST_F(KernelFaults, AFaultThatIsDisarmedMeanwhileLetsTheArrayServe) {
   EXPECT_EQ(kernels_.results.load(), 1111u);
 }
 
+TEST_F(KernelFaults, AnArrayThatHasFailedEndsTheLaunchAlsoWhenTheFaultIsDisarmedMeanwhile) {
+  kernels_.failing_memory = hal::region_memory().begin;
+  kernels_.on_failure = [&] { card_.card().faults.disarm_all(); };
+  arm(FaultPoint::Array, FaultAction::Uncorrectable);
+  EXPECT_EQ(run(Program::AsksArray).status, Status::UncorrectableMemory);
+}
+
 TEST_F(KernelFaults, MemoryThatTheArrayCanNotReadEndsTheLaunchAndIsRetired) {
   const auto region = driver_.acquire(8 * wire::kMiB).value();
   const auto base = card_.function(2).regions.granted(0).base;

@@ -109,7 +109,10 @@ hal::Stop PlayedKernels::ask_array(hal::Context& context) {
     if (orders.order != Order::Serve) orders.order = Order::Ask;
     sum = sum * 10 + static_cast<unsigned>(result);
     ++requests;
-    if (result == Played::Failed) return stop(hal::StopReason::ArrayOrder);
+    if (result == Played::Failed) {
+      on_failure();
+      return stop(hal::StopReason::ArrayOrder);
+    }
   }
   results = sum;
   return stop(hal::StopReason::Exit, sum);

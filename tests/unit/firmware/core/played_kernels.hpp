@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "firmware/hal/context.hpp"
@@ -60,6 +61,7 @@ class PlayedKernels {
   std::atomic<std::uint64_t> slices{0};
   std::atomic<std::uint64_t> results{0};                // of AsksArray, when its last request has been answered
   std::atomic<bool> held{false};                        // AsksArray asks for nothing meanwhile
+  std::function<void()> on_failure = [] {};             // what happens between the array's failure and the call
   std::atomic<hal::PhysicalAddress> failing_memory{0};  // what the played array can not read when it is ordered to fail
   static constexpr unsigned kItems = 100;
   static constexpr unsigned kEpochs = 3;

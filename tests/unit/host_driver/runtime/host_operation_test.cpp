@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -119,13 +120,19 @@ TEST(HostOperations, MoreTilesThanArePlannedAtOnce) {
 TEST(HostOperations, AFailureInTheMiddleEndsWhatIsBehindItOnce) {
   SumRig rig;
   bool fails = true;
-  const Job job = rig.job([&](const HostOperationInput& input, std::span<std::byte> correction) {
-    if (fails && input.tile == 5) throw std::runtime_error("no more paper");
+  std::promise<void> both_launched;  // the failure must not overtake the second launch, which would throw
+  const Job job = rig.job([&, launched = both_launched.get_future().share()](const HostOperationInput& input,
+                                                                             std::span<std::byte> correction) {
+    if (fails && input.tile == 5) {
+      EXPECT_EQ(launched.wait_until(soon()), std::future_status::ready);
+      throw std::runtime_error("no more paper");
+    }
     return standard(input, correction);
   });
   LaunchRecords records, behind;
   const auto number = rig.launch(job, rig.rows(10), &records);
   rig.launch(job, rig.rows(2), &behind);
+  both_launched.set_value();
   for (int i = 0; i < 2; ++i) {
     try {
       rig.stream.Synchronize(soon());
