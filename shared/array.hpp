@@ -12,7 +12,7 @@
 
 namespace wire::array {
 
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 
 // `slti x0, x0, imm` with these immediates.
 inline constexpr std::uint32_t kHelloHint = 0x5A102013;
@@ -122,27 +122,32 @@ struct Request {
 };
 static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) == 144);
 
-// For each row i and each column c of the panel, the sum over k of row i's number k times the panel's number k of
-// column c, exact and rounded once to fp32, is added to a sum in fp32. Where the sum of a column lies: lane_of_sum().
-// Refused, with nothing done, when a number is not finite, or when more than kMaxWideSums of the sums have numbers
-// whose exponents lie too far apart (docs/array.md, "Products").
-//   Dl16      number k is lane k of the row's stick, and lane c of the panel's stick k
+// For each row i and each column c of the panel, the sum over the k of a chunk of row i's number k times the panel's
+// number k of column c, exact and rounded once to fp32, is added to a sum in fp32: one chunk of up to kMaxDepth k after
+// the other. Where the sum of a column lies: lane_of_sum(). The request ends in front of a chunk that has a number that
+// is not finite, or more than kMaxWideSums sums whose numbers have exponents too far apart (docs/array.md, "Products");
+// when that is the first one, it is refused with nothing done. It may also end behind any chunk.
+//   Dl16      number k is lane k mod 64 of stick k div 64 of the row, and lane c of the panel's stick k, or, when the
+//             panel has columns, lane k of its stick c
 //   Fp8E4m3   number k is lane 16 (k div 8) + 8 half + k mod 8 of the row's stick, and lane 2 c + k mod 2 of the panel's
 //             stick k div 2 (docs/device-programs.md, MatMulFp8)
 constexpr unsigned lane_of_sum(unsigned half, unsigned place) { return place % 16 * 4 + place / 16 * 2 + half; }
 struct ChunkRequest {
   Kind kind;
   std::uint32_t rows;        // 1 to kMaxRows
-  std::uint32_t depth;       // positions of k, 1 to kMaxDepth
+  std::uint32_t depth;       // positions of k, 1 to most_depth()
   std::uint32_t lanes;       // columns of the panel that count; the sums of the others get zeros added
-  std::uint64_t row_list;    // the addresses of the rows' sticks: words, one behind the other
-  std::uint64_t panel_list;  // likewise of the panel's
+  std::uint64_t row_list;    // the addresses of the rows' first sticks: words, one behind the other
+  std::uint64_t panel_list;  // likewise of the panel's sticks; with a `panel_step`, the address of the first one
   std::uint64_t sums;        // of lane 0 of row 0; a row's half has 32 of them, a stick, one row behind the other
   std::uint64_t half_step;   // bytes from the first half to the second
   std::uint32_t format;      // wire::program::Format of rows and panel: Dl16 or Fp8E4m3
   std::uint32_t half;        // of the rows' sticks: which chunk of theirs; 0 of Dl16
-  std::uint8_t reserved[88];
-  // Answer, as in Request.
+  std::uint64_t row_step;    // bytes from a stick of a row to the next, a multiple of kStickBytes
+  std::uint64_t panel_step;  // bytes from a stick of the panel to the next, likewise; 0: they are listed
+  std::uint32_t columns;     // 1: each stick of the panel is a column, of Dl16 and up to kMaxDepth k; else 0
+  std::uint8_t reserved[68];
+  // Answer, as in Request; `done` counts positions of k.
   Outcome outcome;
   std::uint32_t operand;
   std::uint64_t done;
@@ -303,8 +308,14 @@ inline constexpr std::uint64_t kMaxCopies = 512;  // sticks
 inline constexpr std::uint32_t kMaxRanks = 1024;
 inline constexpr std::uint32_t kMaxMerits = 8192;  // of all lines of a request
 inline constexpr std::uint64_t kTableBytes = 65536 * 2;
-inline constexpr unsigned kMaxRows = 64;  // of a chunk: a quarter of a million multiplications
-inline constexpr unsigned kMaxDepth = 64;
+inline constexpr unsigned kMaxRows = 64;   // of a chunk: a quarter of a million multiplications
+inline constexpr unsigned kMaxDepth = 64;  // of one chunk
+// A request of few rows of DL16 has the chunks of more k: what the panel costs is most of it.
+inline constexpr unsigned kFewRows = 4;
+inline constexpr unsigned kMaxFewDepth = 512;
+constexpr std::uint32_t most_depth(program::Format format, std::uint32_t rows, bool columns) {
+  return format == program::Format::Dl16 && rows <= kFewRows && !columns ? kMaxFewDepth : kMaxDepth;
+}
 inline constexpr unsigned kMaxWideSums = 16;
 inline constexpr unsigned kMaxLines = 64;
 

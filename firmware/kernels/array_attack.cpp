@@ -144,6 +144,15 @@ class Attack {
     if (below(2) == 0) {
       request.format = word(static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3));
       request.half = word(below(2));
+    } else if (below(2) == 0) {
+      request.rows = word(1 + below(wire::array::kFewRows));
+      request.depth = word(1 + below(wire::array::kMaxFewDepth));
+    }
+    request.columns = word(below(8) == 0);
+    request.row_step = step();
+    if (below(2) == 0) {
+      request.panel_step = step();
+      request.panel_list = place();
     }
   }
 

@@ -93,6 +93,8 @@ void request_product(wire::array::Request& rows, std::uint64_t stick, std::uint6
   request.half_step = 0;
   request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
   request.half = 0;
+  request.row_step = request.panel_step = 0;
+  request.columns = 0;
 }
 
 // The stick that holds the address is a line, or the result.

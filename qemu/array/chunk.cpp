@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/array/chunk.hpp"
 
+#include "qemu/array/chunk_numbers.hpp"
 #include "qemu/array/page_finder.hpp"
 
 namespace svp::array {
@@ -14,16 +15,20 @@ using wire::program::Format;
 enum ChunkOperand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::kOutput, kPanel };
 
 bool is_chunk(const ChunkRequest& request) {
-  const bool is_dl16 = request.format == static_cast<std::uint32_t>(Format::Dl16);
-  if (!is_dl16 && request.format != static_cast<std::uint32_t>(Format::Fp8E4m3)) return false;
-  return request.half <= (is_dl16 ? 0 : 1) && is_count(request.rows, wire::array::kMaxRows) &&
-         is_count(request.depth, wire::array::kMaxDepth) && is_count(request.lanes, wire::kStickBytes / 2) &&
-         is_stick(request.sums) && is_stick(request.half_step) && is_list(request.row_list) &&
-         is_list(request.panel_list);
+  if (!is_dl16(request) && request.format != static_cast<std::uint32_t>(Format::Fp8E4m3)) return false;
+  if (request.columns > (is_dl16(request) ? 1 : 0) || request.half > (is_dl16(request) ? 0 : 1)) return false;
+  const bool has_columns = request.columns != 0;
+  const auto format = static_cast<Format>(request.format);
+  return is_count(request.rows, wire::array::kMaxRows) &&
+         is_count(request.depth, wire::array::most_depth(format, request.rows, has_columns)) &&
+         is_count(request.lanes, kChunkLanes) && is_stick(request.sums) && is_stick(request.half_step) &&
+         is_list(request.row_list) && is_stick(request.row_step) && is_stick(request.panel_step) &&
+         (request.panel_step == 0 ? is_list(request.panel_list) : is_stick(request.panel_list));
 }
 
 std::uint32_t panel_sticks(const ChunkRequest& request) {
-  return request.format == static_cast<std::uint32_t>(Format::Dl16) ? request.depth : (request.depth + 1) / 2;
+  if (request.columns != 0) return request.lanes;
+  return is_dl16(request) ? request.depth : (request.depth + 1) / 2;
 }
 
 class ChunkPreparation {
@@ -32,25 +37,46 @@ class ChunkPreparation {
       : finder_(memory, root), plan_(plan) {}
 
   Answer run() {
-    const ChunkRequest& request = plan_.request;
-    Answer answer = sticks(request.row_list, request.rows, kRowList, kRow, plan_.row.data());
-    if (answer.outcome == Outcome::Done) {
-      answer = sticks(request.panel_list, panel_sticks(request), kPanelList, kPanel, plan_.panel.data());
-    }
+    Answer answer = rows();
+    if (answer.outcome == Outcome::Done) answer = panel();
     if (answer.outcome == Outcome::Done) answer = sums();
-    if (answer.outcome == Outcome::Done) answer.done = request.rows;
     return answer;
   }
 
  private:
-  Answer sticks(std::uint64_t list, std::uint32_t count, unsigned of_list, unsigned of_sticks, const std::byte** to) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      std::uint64_t address = 0;
-      if (const Answer answer = finder_.read(of_list, list, i, address); answer.outcome != Outcome::Done) return answer;
-      to[i] = finder_.find_stick(of_sticks, address, false);
-      if (to[i] == nullptr) return missing(of_sticks, address);
+  Answer rows() {
+    const ChunkRequest& request = plan_.request;
+    const std::uint32_t chunks = chunks_of(request);
+    for (std::uint32_t i = 0; i < request.rows; ++i) {
+      std::uint64_t first = 0;
+      if (const Answer bad = finder_.read(kRowList, request.row_list, i, first); bad.outcome != Outcome::Done)
+        return bad;
+      for (std::uint32_t c = 0; c < chunks; ++c) {
+        const std::byte*& stick = plan_.row[c * request.rows + i];
+        if (const Answer bad = find(kRow, first + c * request.row_step, stick); bad.outcome != Outcome::Done)
+          return bad;
+      }
     }
     return {.outcome = Outcome::Done};
+  }
+
+  Answer panel() {
+    const ChunkRequest& request = plan_.request;
+    const std::uint32_t count = panel_sticks(request);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::uint64_t address = request.panel_list + i * request.panel_step;
+      if (request.panel_step == 0) {
+        const Answer bad = finder_.read(kPanelList, request.panel_list, i, address);
+        if (bad.outcome != Outcome::Done) return bad;
+      }
+      if (const Answer bad = find(kPanel, address, plan_.panel[i]); bad.outcome != Outcome::Done) return bad;
+    }
+    return {.outcome = Outcome::Done};
+  }
+
+  Answer find(unsigned operand, std::uint64_t address, const std::byte*& stick) {
+    stick = finder_.find_stick(operand, address, false);
+    return stick == nullptr ? missing(operand, address) : Answer{.outcome = Outcome::Done};
   }
 
   Answer sums() {

@@ -9,8 +9,10 @@
 #include <cstring>
 
 #include "qemu/array/chunk.hpp"
+#include "qemu/array/chunk_numbers.hpp"
 #include "qemu/array/chunk_sum.hpp"
 #include "qemu/array/exact_pair.hpp"
+#include "qemu/array/few_rows.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qemu/array/chunk_product.cpp"
@@ -21,20 +23,7 @@
 #define SPYRE_QEMU_ARRAY_CHUNK_PRODUCT
 namespace svp::array {
 
-inline constexpr unsigned kChunkLanes = wire::kStickBytes / 2;
-inline constexpr unsigned kHalf = kChunkLanes / 2;
 inline constexpr unsigned kDoubleExponentOfZero = 1023 - 31;  // of a DL16's exponent 0
-
-// Of a place among the sums of a row, halves one behind the other.
-constexpr unsigned lane_of(unsigned c) { return wire::array::lane_of_sum(c / kHalf, c % kHalf); }
-
-// Exponents of the numbers that are not zero.
-struct Spread {
-  std::uint16_t below_smallest = 0xFFFF;  // magnitude less one
-  std::uint16_t largest = 0;
-
-  unsigned binades() const { return largest == 0 ? 0 : (largest >> 9) - ((below_smallest + 1u) >> 9); }
-};
 
 // Lanes that are multiplied together: 8 KiB, which stay in the first-level cache while the rows pass by.
 inline constexpr unsigned kPartLanes = 16;
@@ -52,6 +41,8 @@ struct alignas(64) ChunkNumbers {
   Spread of_lane[kChunkLanes];  // likewise
 };
 using Operand = double[kChunkLanes];
+
+inline unsigned first_depth(const ChunkPlan& plan) { return std::min(plan.request.depth, wire::array::kMaxDepth); }
 
 // Magnitudes of the smaller numbers of a row that was split; zeros take no part.
 struct LowSpread {
@@ -81,13 +72,14 @@ HWY_INLINE void include(Spread& spread, std::uint16_t code) {
   spread.largest = std::max(spread.largest, magnitude);
 }
 
-// False: a number is not finite.
+// Of the first chunk. False: a number is not finite.
 static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  const unsigned depth = first_depth(plan);
   std::uint16_t largest = 0;
   for (unsigned i = 0; i < plan.request.rows; ++i) {
     std::uint16_t code[kChunkLanes];
     std::memcpy(code, plan.row[i], sizeof code);
-    std::fill(code + plan.request.depth, code + kChunkLanes, std::uint16_t{0});
+    std::fill(code + depth, code + kChunkLanes, std::uint16_t{0});
     Spread spread;
     for (const std::uint16_t c : code) include(spread, c);
     for (unsigned k = 0; k < kChunkLanes; ++k) numbers.row[i][k] = number(code[k]);
@@ -109,7 +101,7 @@ static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
   std::uint16_t largest[kChunkLanes];
   std::fill_n(below_smallest, kChunkLanes, std::uint16_t{0xFFFF});
   std::fill_n(largest, kChunkLanes, std::uint16_t{0});
-  for (unsigned k = 0; k < plan.request.depth; ++k) {
+  for (unsigned k = 0; k < first_depth(plan); ++k) {
     std::uint16_t code[kChunkLanes];
     std::memcpy(code, plan.panel[k], sizeof code);
     std::fill(code + plan.request.lanes, code + kChunkLanes, std::uint16_t{0});
@@ -124,6 +116,28 @@ static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
   }
   for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[lane_of(c)], largest[lane_of(c)]};
   return *std::max_element(largest, largest + kChunkLanes) <= wire::kDl16Max;
+}
+
+// Each stick is a column.
+static bool load_columns(const ChunkPlan& plan, ChunkNumbers& numbers) {
+  for (PanelPart& part : numbers.panel) std::fill_n(&part[0][0], plan.request.depth * kPartLanes, 0.0);
+  std::fill_n(numbers.of_lane, kChunkLanes, Spread{});
+  std::uint16_t largest = 0;
+  for (unsigned c = 0; c < plan.request.lanes; ++c) {
+    std::uint16_t code[kChunkLanes];
+    std::memcpy(code, plan.panel[c], sizeof code);
+    std::fill(code + plan.request.depth, code + kChunkLanes, std::uint16_t{0});
+    Spread spread;
+    for (const std::uint16_t each : code) include(spread, each);
+    double in_order[kChunkLanes];
+    for (unsigned k = 0; k < kChunkLanes; ++k) in_order[k] = number(code[k]);
+    const unsigned place = place_of(c);
+    PanelPart& part = numbers.panel[place / kPartLanes];
+    for (unsigned k = 0; k < plan.request.depth; ++k) part[k][place % kPartLanes] = in_order[k];
+    numbers.of_lane[place] = spread;
+    largest = std::max(largest, spread.largest);
+  }
+  return largest <= wire::kDl16Max;
 }
 
 // ---- FP8_E4M3 -------------------------------------------------------------------------------------------------------
@@ -246,12 +260,12 @@ void add_row(const ChunkPlan& plan, unsigned row, const float* chunk) {
 
 // False: a number is not finite.
 bool load(const ChunkPlan& plan, ChunkNumbers& numbers) {
-  if (plan.request.format == static_cast<std::uint32_t>(wire::program::Format::Fp8E4m3)) {
+  if (!is_dl16(plan.request)) {
     const bool fp8_rows = load_fp8_rows(plan, numbers);
     return load_fp8_panel(plan, numbers) && fp8_rows;
   }
   const bool rows = load_rows(plan, numbers);
-  return load_panel(plan, numbers) && rows;
+  return (plan.request.columns != 0 ? load_columns(plan, numbers) : load_panel(plan, numbers)) && rows;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -269,18 +283,9 @@ HWY_EXPORT(round_row);
 HWY_EXPORT(round_split_row);
 HWY_EXPORT(add_row);
 
-constexpr unsigned kExactBinades = 53 - 20 - 6;  // a double's bits, without those of a product and of 64 of them
-
-float exact_sum(const ChunkPlan& plan, unsigned row, unsigned lane) {
-  ExactProducts sum;
-  for (unsigned k = 0; k < plan.request.depth; ++k) {
-    wire::Dl16 a = 0;
-    wire::Dl16 b = 0;
-    std::memcpy(&a, plan.row[row] + k * sizeof a, sizeof a);
-    std::memcpy(&b, plan.panel[k] + lane * sizeof b, sizeof b);
-    sum.add(a, b);
-  }
-  return sum.rounded();
+float exact_sum_of(const ChunkPlan& plan, unsigned row, unsigned lane) {
+  if (plan.request.columns != 0) return exact_sum(plan.row[row], plan.panel[lane], plan.request.depth);
+  return exact_sum(plan.row[row], plan.panel.data(), first_depth(plan), lane);
 }
 
 // The rows that were split, and the sums that are wide nevertheless.
@@ -320,7 +325,7 @@ class Bands {
       HWY_DYNAMIC_DISPATCH(round_split_row)(numbers_.sum[row], numbers_.low_sum[low_of_[row]], chunk);
     }
     for (; next_ < count_ && wide_[next_].row == row; ++next_) {
-      chunk[wide_[next_].place] = exact_sum(plan_, row, lane_of(wide_[next_].place));
+      chunk[wide_[next_].place] = exact_sum_of(plan_, row, lane_of(wide_[next_].place));
     }
   }
 
@@ -360,20 +365,24 @@ class Bands {
 
 }  // namespace
 
-bool execute(const ChunkPlan& plan) {
+std::uint32_t execute(const ChunkPlan& plan) {
+  if (is_dl16(plan.request) && plan.request.rows <= wire::array::kFewRows && plan.request.columns == 0) {
+    if (const std::uint32_t done = multiply_few_rows(plan); done != 0) return done;
+  }
   static thread_local ChunkNumbers numbers;
-  if (!HWY_DYNAMIC_DISPATCH(load)(plan, numbers)) return false;
+  if (!HWY_DYNAMIC_DISPATCH(load)(plan, numbers)) return 0;
   Bands bands(plan, numbers);
-  if (!bands.find_wide()) return false;
+  if (!bands.find_wide()) return 0;
+  const unsigned depth = first_depth(plan);
   const auto multiply = HWY_DYNAMIC_DISPATCH(multiply);
-  multiply(plan.request.rows, plan.request.depth, numbers.row, numbers.panel, numbers.sum);
-  multiply(bands.low_rows(), plan.request.depth, numbers.low, numbers.panel, numbers.low_sum);
+  multiply(plan.request.rows, depth, numbers.row, numbers.panel, numbers.sum);
+  multiply(bands.low_rows(), depth, numbers.low, numbers.panel, numbers.low_sum);
   for (unsigned row = 0; row < plan.request.rows; ++row) {
     float chunk[kChunkLanes];
     bands.round(row, chunk);
     HWY_DYNAMIC_DISPATCH(add_row)(plan, row, chunk);
   }
-  return true;
+  return depth;
 }
 
 }  // namespace svp::array

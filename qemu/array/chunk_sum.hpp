@@ -4,7 +4,9 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "shared/dl16.hpp"
 
@@ -71,5 +73,30 @@ class ExactProducts {
 
   std::array<std::int64_t, kExponents> of_exponent_{};
 };
+
+// Of a row's stick and lane `lane` of the panel's sticks.
+inline float exact_sum(const std::byte* row, const std::byte* const* panel, unsigned depth, unsigned lane) {
+  ExactProducts sum;
+  for (unsigned k = 0; k < depth; ++k) {
+    wire::Dl16 a = 0;
+    wire::Dl16 b = 0;
+    std::memcpy(&a, row + k * sizeof a, sizeof a);
+    std::memcpy(&b, panel[k] + lane * sizeof b, sizeof b);
+    sum.add(a, b);
+  }
+  return sum.rounded();
+}
+// The same where stick `lane` of the panel is the column.
+inline float exact_sum(const std::byte* row, const std::byte* column, unsigned depth) {
+  ExactProducts sum;
+  for (unsigned k = 0; k < depth; ++k) {
+    wire::Dl16 a = 0;
+    wire::Dl16 b = 0;
+    std::memcpy(&a, row + k * sizeof a, sizeof a);
+    std::memcpy(&b, column + k * sizeof b, sizeof b);
+    sum.add(a, b);
+  }
+  return sum.rounded();
+}
 
 }  // namespace svp::array

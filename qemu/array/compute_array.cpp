@@ -20,13 +20,13 @@ using wire::array::Request;
 
 constexpr unsigned kMaxHarts = 512;
 
-// A chunk's data may still refuse it, and a search says how far it has come; the other kinds are executed as a whole.
+// The data of chunks may still refuse them; chunks and a search say how far they have come. The other kinds are
+// executed as a whole.
 template <typename Plan>
 Answer executed(Plan& plan, Answer answer) {
-  if constexpr (std::is_same_v<Plan, ChunkPlan>) {
-    return execute(plan) ? answer : refused();
-  } else if constexpr (std::is_same_v<Plan, TopKPlan>) {
+  if constexpr (std::is_same_v<Plan, ChunkPlan> || std::is_same_v<Plan, TopKPlan>) {
     answer.done = execute(plan);
+    return answer.done != 0 ? answer : refused();
   } else {
     execute(plan);
   }

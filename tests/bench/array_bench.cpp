@@ -74,6 +74,36 @@ void product(benchmark::State& state) {
 }
 BENCHMARK(product)->Arg(8)->Arg(34)->Unit(benchmark::kMicrosecond);
 
+// Few rows of many k.
+void few_rows(benchmark::State& state) {
+  const auto count = static_cast<std::uint32_t>(state.range(0));
+  constexpr std::uint32_t kDepth = wire::array::kMaxFewDepth;
+  const auto rows = numbers(std::size_t{count} * kDepth / kLanes, static_cast<unsigned>(state.range(1)));
+  const auto panel = numbers(kDepth, 10);
+  std::vector<float> sums(std::size_t{count} * kLanes);
+  const auto plan = std::make_unique<ChunkPlan>();
+  plan->request = {};
+  plan->request.rows = count;
+  plan->request.depth = kDepth;
+  plan->request.lanes = kLanes;
+  for (std::size_t i = 0; i < count * kDepth / kLanes; ++i) {
+    plan->row[i] = reinterpret_cast<const std::byte*>(&rows[i * kLanes]);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      plan->sums[i][half] = reinterpret_cast<std::byte*>(&sums[(half * count + i) * kLanes / 2]);
+    }
+  }
+  for (std::size_t k = 0; k < kDepth; ++k) plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * kLanes]);
+  std::uint64_t done = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    done += execute(*plan);
+    if (done == 0) return state.SkipWithError("refused");
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(done));  // positions of k
+}
+BENCHMARK(few_rows)->ArgsProduct({{1, 2, wire::array::kFewRows}, {8, 17}})->Unit(benchmark::kMicrosecond);
+
 // The codes of FP8 among them have no NaN.
 void product_fp8(benchmark::State& state) {
   constexpr unsigned kRows = wire::array::kMaxRows;

@@ -51,6 +51,7 @@ void CommandLine::add_soak() {
       "spyre soak --minutes 10 --seed 7");
   soak_->add_option("--minutes", soak.minutes, "how long")->check(CLI::Range(0.01, 100'000.0))->capture_default_str();
   soak_->add_option("--seed", soak.seed, "of whatever is random")->capture_default_str();
+  soak_->add_flag("--until-complaint", soak.until_complaint, "end with the first complaint; --minutes is the most");
   soak_->add_flag("--json", soak.json, "one JSON object instead of the report");
   soak_->add_option("--bundles", soak.bundles, "folder for a failure bundle when it is not clean");
 }

@@ -27,6 +27,7 @@ int fault_campaign(const FaultCampaignOptions& options);
 struct SoakOptions {
   double minutes = 1;
   std::uint64_t seed = 1;
+  bool until_complaint = false;
   bool json = false;
   std::string bundles{};  // empty: no failure bundle
 };

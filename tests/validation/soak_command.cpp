@@ -16,6 +16,7 @@ int soak(const SoakOptions& options) {
   wanted.length =
       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double, std::ratio<60>>(options.minutes));
   wanted.seed = options.seed;
+  wanted.until_complaint = options.until_complaint;
   if (!options.json) {
     wanted.on_progress = [](const svp::soak::SoakProgress& progress) {
       fmt::print("{:>6} s  {:>9} rounds  {:>6} disturbances\n", progress.ran.count(), progress.rounds, progress.events);

@@ -47,18 +47,11 @@ Execution::Execution(Memory& memory, const wire::KernelArguments& arguments)
 
 Refusal Execution::read_header(const Launch& launch) {
   places_.program = launch.address[0];
-  program::Header& header = memory_.header;
-  const vuint16m1_t given = load_stick(reinterpret_cast<const void*>(places_.program));
-  if (memory_.checked == 0 || !same_stick(given, load_stick(&header))) {
-    memory_.checked = 0;
-    store_register(&header, given);
-    if (const Refusal bad = check_header(); !bad.ok()) return bad;
-  } else if (header.program_bytes > bytes_available()) {
-    return check_header();
-  }
-  Refusal bad;
+  Refusal bad = find_program();
+  if (!bad.ok()) return bad;
   [[clang::always_inline]] bad = read_arguments();
   if (!bad.ok()) return bad;
+  const program::Header& header = known_->header;
   if (launch.count != program::launch_operands(header)) return {.where = Where::Correction};
   places_.argument = launch.address + 1;
   std::fill_n(kept_, std::min(header.operation_count, kKeptOperations), kNone);
@@ -69,33 +62,81 @@ Refusal Execution::read_header(const Launch& launch) {
   return {};
 }
 
+template <typename Kept>
+void Execution::use(Kept& kept) {
+  known_ = &kept.known;
+  argument_ = kept.argument;
+  operation_ = kept.operation;
+}
+
+// Neighbours are often the programs of one model: all bits of the address take part.
+constexpr std::uint32_t set_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address / wire::kStickBytes * 0x9E3779B97F4A7C15u >> 60);
+}
+static_assert(kSets == 16);
+
+// The same bytes at the same address, where there is as much room in front of the region's end.
+Refusal Execution::find_program() {
+  const vuint16m1_t given = load_stick(reinterpret_cast<const void*>(places_.program));
+  const auto is_it = [&](const KnownProgram& known) {
+    return known.address == places_.program && known.checked != 0 && same_stick(given, load_stick(&known.header));
+  };
+  for (SmallProgram& small : memory_.small[set_of(places_.program)]) {
+    if (!is_it(small.known)) continue;
+    use(small);
+    return {};
+  }
+  if (!is_it(memory_.large.known)) return take_program();
+  use(memory_.large);
+  return {};
+}
+
+template <typename Kept>
+bool Execution::fits(const program::Header& header) const {
+  return header.argument_count <= Kept::kMostArguments && header.operation_count <= Kept::kMostOperations;
+}
+
+[[gnu::noinline]] Refusal Execution::take_program() {
+  alignas(wire::kStickBytes) program::Header header;
+  store_register(&header, load_stick(reinterpret_cast<const void*>(places_.program)));
+  if (const Refusal bad = program::check_header(header, bytes_available()); !bad.ok()) return bad;
+  if (fits<SmallProgram>(header)) {
+    const std::uint32_t set = set_of(places_.program);
+    std::uint8_t& way = memory_.last_way[set];
+    way = (way + 1u) % kWays;
+    use(memory_.small[set][way]);
+  } else {
+    use(memory_.large);
+  }
+  known_->header = header;
+  known_->address = places_.program;
+  known_->checked = 0;
+  return {};
+}
+
 // From the program to the end of its region's window.
 std::uint64_t Execution::bytes_available() const {
   constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << wire::kRegionShift;
   return kWindowBytes - places_.program % kWindowBytes;
 }
 
-[[gnu::noinline]] Refusal Execution::check_header() const {
-  return program::check_header(memory_.header, bytes_available());
-}
-
 // In whole sticks, as they lie in the program. What the launch before has checked is not checked again.
 Refusal Execution::read_arguments() {
   constexpr std::uint32_t kInStick = wire::kStickBytes / sizeof(program::Argument);
-  const auto* from = reinterpret_cast<const program::Argument*>(places_.program + memory_.header.arguments_offset);
-  bool same = memory_.checked != 0;
-  for (std::uint32_t i = 0; i < memory_.header.argument_count; i += kInStick) {
+  const auto* from = reinterpret_cast<const program::Argument*>(places_.program + known_->header.arguments_offset);
+  bool same = known_->checked != 0;
+  for (std::uint32_t i = 0; i < known_->header.argument_count; i += kInStick) {
     const vuint16m1_t given = load_stick(from + i);
-    same = same && same_stick(given, load_stick(memory_.argument + i));
-    store_register(memory_.argument + i, given);
+    same = same && same_stick(given, load_stick(argument_ + i));
+    store_register(argument_ + i, given);
   }
   return same ? Refusal{} : check_arguments();
 }
 
 [[gnu::noinline]] Refusal Execution::check_arguments() {
-  memory_.checked = 0;
-  for (std::uint8_t i = 0; i < memory_.header.argument_count; ++i) {
-    if (const Refusal bad = program::check_argument(memory_.argument[i], i); !bad.ok()) return bad;
+  known_->checked = 0;
+  for (std::uint8_t i = 0; i < known_->header.argument_count; ++i) {
+    if (const Refusal bad = program::check_argument(argument_[i], i); !bad.ok()) return bad;
   }
   return {};
 }
@@ -103,37 +144,37 @@ Refusal Execution::read_arguments() {
 Refusal Execution::run() {
   if (!refusal_.ok()) return refusal_;
   std::uint32_t number = 0;
-  while (number < memory_.header.operation_count) {
+  while (number < known_->header.operation_count) {
     const std::uint32_t slot = number % kKeptOperations;
     Refusal refusal;
     if (kept_[slot] != number) [[clang::always_inline]]
       refusal = fetch(number, slot);
     if (refusal.ok()) [[clang::always_inline]]
-      refusal = step(memory_.operation[slot], number);
+      refusal = step(operation_[slot], number);
     if (!refusal.ok()) return refusal;
   }
   return program::check_end(loops_);
 }
 
 Refusal Execution::fetch(std::uint32_t number, std::uint32_t slot) {
-  const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset) + number;
+  const auto* from = reinterpret_cast<const Operation*>(places_.program + known_->header.operations_offset) + number;
   if (!is_known(*from, number)) return take_over(*from, number, slot);
   kept_[slot] = number;
   return {};
 }
 
 [[gnu::noinline]] Refusal Execution::take_over(const Operation& operation, std::uint32_t number, std::uint32_t slot) {
-  memory_.checked = std::min(memory_.checked, slot);
-  copy_operation(&operation, &memory_.operation[slot]);
-  const Refusal refusal = check(memory_.operation[slot], number);
+  known_->checked = std::min(known_->checked, slot);
+  copy_operation(&operation, &operation_[slot]);
+  const Refusal refusal = check(operation_[slot], number);
   kept_[slot] = refusal.ok() ? number : kNone;
-  if (refusal.ok() && memory_.checked == number) ++memory_.checked;
+  if (refusal.ok() && known_->checked == number) ++known_->checked;
   return refusal;
 }
 
 // It has the bytes of the copy that a launch before has checked. Then so have all in front of it.
 bool Execution::is_known(const Operation& operation, std::uint32_t number) {
-  if (number >= memory_.checked || !same_operation(&operation, &memory_.operation[number])) return false;
+  if (number >= known_->checked || !same_operation(&operation, &operation_[number])) return false;
   if (number >= checked_) loops_.executed += program::iterations(loops_);
   checked_ = std::max(checked_, number + 1);
   return true;
@@ -141,8 +182,8 @@ bool Execution::is_known(const Operation& operation, std::uint32_t number) {
 
 Refusal Execution::check(const Operation& operation, std::uint32_t number) {
   program::LoopStack after = loops_;
-  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
-                                                   operation, number, after);
+  const Refusal refusal =
+      program::check_operation(known_->header, {argument_, known_->header.argument_count}, operation, number, after);
   // What it adds to the count of executed operations has all iterations in it, so it is added once.
   if (number >= checked_) loops_.executed = after.executed;
   checked_ = std::max(checked_, number + 1);
@@ -182,8 +223,8 @@ Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
   wait_for_others(shared);
   set_progress(number);
   if (!shared && core_ != 0) return {};
-  return dispatch({.header = memory_.header,
-                   .arguments = {memory_.argument, memory_.header.argument_count},
+  return dispatch({.header = known_->header,
+                   .arguments = {argument_, known_->header.argument_count},
                    .places = places_,
                    .operation = operation,
                    .number = number,

@@ -14,21 +14,41 @@ namespace kernel::engine {
 // Copies of operations that are kept: a loop of no more operations does not copy and check them in each iteration.
 inline constexpr std::uint32_t kKeptOperations = 512;
 
+// A program as a launch has copied and checked it. The next launch that finds the same bytes does not check them again.
+// Whoever else can write here, another kernel of the same function, reaches the function's memory without the engine as
+// well.
+struct alignas(wire::kStickBytes) KnownProgram {
+  program::Header header;
+  std::uint64_t address;  // of the program
+  std::uint32_t checked;  // operations in front of this number passed the check, with this header and these arguments
+};
+template <std::uint32_t kArguments, std::uint32_t kOperations>
+struct KeptProgram {
+  static constexpr std::uint32_t kMostArguments = kArguments;
+  static constexpr std::uint32_t kMostOperations = kOperations;
+  KnownProgram known;
+  program::Argument argument[kArguments];  // whole sticks
+  Operation operation[kOperations];
+  static_assert(sizeof(argument) % wire::kStickBytes == 0);
+};
+
+// Of small programs as many are kept as a model has operations of different shapes, more or less. One is found by its
+// address: it may be in one of kWays places.
+using SmallProgram = KeptProgram<16, 6>;
+using LargeProgram = KeptProgram<program::kMaxArguments, kKeptOperations>;
+inline constexpr std::uint32_t kSets = 16;
+inline constexpr std::uint32_t kWays = 2;
+
 // What a core needs of its scratchpad.
 struct alignas(wire::kStickBytes) Memory {
   wire::array::Request request;  // where the compute array looks for it
-  program::Header header;
-  program::Argument argument[program::kMaxArguments];  // whole sticks
-  Operation operation[kKeptOperations];
-  // Operations in front of this number passed the check, with this header and these arguments. The next launch that
-  // finds the same bytes does not check them again. Whoever else can write here, another kernel of the same function,
-  // reaches the function's memory without the engine as well.
-  std::uint32_t checked;
+  SmallProgram small[kSets][kWays];
+  LargeProgram large;
+  std::uint8_t last_way[kSets];  // that was taken for another program
   Launch launch;
   Working working;
 };
 static_assert(sizeof(Memory) <= wire::kScratchpadBytes && offsetof(Memory, request) == 0);
-static_assert(sizeof(Memory::argument) % wire::kStickBytes == 0);
 
 class Execution {
  public:
@@ -39,7 +59,12 @@ class Execution {
 
  private:
   Refusal read_header(const Launch& launch);
-  Refusal check_header() const;
+  Refusal find_program();
+  Refusal take_program();
+  template <typename Kept>
+  void use(Kept& kept);
+  template <typename Kept>
+  bool fits(const program::Header& header) const;
   std::uint64_t bytes_available() const;
   Refusal read_arguments();
   Refusal check_arguments();
@@ -54,6 +79,9 @@ class Execution {
   void wait_for_others(bool shared);
 
   Memory& memory_;
+  KnownProgram* known_ = nullptr;
+  program::Argument* argument_ = nullptr;
+  Operation* operation_ = nullptr;
   Places places_;
   Refusal refusal_;
   unsigned core_;

@@ -83,6 +83,14 @@ class Fp8Problem {
     return panel_place(column) + stick(kRight, roles_.k, k_of_pair);
   }
 
+  matmul::ArrayPanel array_panel(std::uint64_t first_k, unsigned depth, std::uint64_t column,
+                                 std::uint64_t* list) const {
+    const Axis& of_k = axes_.of(kRight, roles_.k);
+    if (of_k.part == 0 && of_k.stride != 0) return {.address = panel_stick(first_k, column), .step = of_k.stride};
+    for (unsigned i = 0; i < depth; i += 2) list[i / 2] = panel_stick(first_k + i, column);
+    return {.address = reinterpret_cast<std::uint64_t>(list)};
+  }
+
   void store(std::uint64_t row, std::uint64_t column, vuint16m1_t codes) const {
     const std::uint64_t to = memory_.row_of_out[row - first_row_] + stick(kOut, roles_.n, column * kLanes);
     for (unsigned i = 0; i < copies_.count; ++i) {

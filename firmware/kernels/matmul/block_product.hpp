@@ -10,8 +10,11 @@
 //   void begin_panel(first_k, depth, column)
 //   const void* panel(k, column)           64 columns of row k of B as a stick, column counts sticks
 //   void store(row, column, codes)         a stick of C, lanes beyond n are zero
-//   wire::array::Request* array            where the compute array is asked; null: the card has none. Of FP8, for the
-//                                          array: row_stick(row), panel_stick(k, column), sticks as they lie
+//   wire::array::Request* array            where the compute array is asked; null: the card has none
+//   ArrayPanel array_panel(first_k, depth, column, list)
+//                                          where the array finds the panel; `list` has room for kChunk addresses
+//   row_stick(row)                         of FP8, for the array: a row's stick as it lies
+//   bool is_deep(), row_step()             of DL16: the chunks of a row and the sticks of a panel lie at equal distances
 //   static constexpr bool kPasses          K may be cut into passes: first(), last(), kept(row, column, half)
 //
 // The work of a launch is cut into blocks of up to 512 rows by 8 stick columns of C. For each chunk of K a block's part
@@ -64,6 +67,13 @@ inline unsigned at_most(std::uint64_t value, unsigned limit) {
   return static_cast<unsigned>(std::min<std::uint64_t>(value, limit));
 }
 
+// As in wire::array::ChunkRequest.
+struct ArrayPanel {
+  std::uint64_t address;   // of the list of sticks; with a step, of the first stick
+  std::uint64_t step = 0;  // bytes from one stick to the next; 0: they are listed
+  bool columns = false;    // the sticks are columns
+};
+
 template <typename Problem>
 class Block {
  public:
@@ -76,7 +86,11 @@ class Block {
     if constexpr (Problem::kPasses) {
       if (!p_.first()) for_each_stick([this](unsigned row, unsigned stick) { resume(row, stick); });
     }
-    for (std::uint64_t first_k = 0; first_k < p_.k; first_k += kChunk) add_chunk(first_k);
+    if (is_deep()) {
+      for (unsigned i = 0; i < sticks_.count; ++i) add_stick_by_array(i);
+    } else {
+      for (std::uint64_t first_k = 0; first_k < p_.k; first_k += kChunk) add_chunk(first_k);
+    }
     if constexpr (Problem::kPasses) {
       if (!p_.last()) {
         for_each_stick([this](unsigned row, unsigned stick) { keep(row, stick); });
@@ -103,7 +117,7 @@ class Block {
       float(*to)[kBlockColumns] = s_.sums[i / kHalves][i % kHalves];
       for (unsigned row = 0; row < rows_.count; row += 8) store_registers8(to[row], zero);  // a row is one register
     }
-    std::fill_n(s_.row_nan, kBlockRows, std::uint8_t{0});
+    std::fill_n(s_.row_nan, rows_.count, std::uint8_t{0});
     for (unsigned i = 0; i < sticks_.count; ++i) {
       std::fill_n(s_.column_nan[i], kLanes, std::uint16_t{0});
       s_.mask_n[i].set(p_.n - (sticks_.first + i) * kLanes);
@@ -120,7 +134,7 @@ class Block {
       }
     }
     if (rows_.count <= kMostFewRows) {
-      add_chunk_of_few(first_k, depth, 0);
+      add_chunk_of_few(first_k, depth, {0, sticks_.count});
     } else {
       add_chunk_of_many(first_k, depth, 0, 0);
     }
@@ -148,15 +162,40 @@ class Block {
                 wire::array::lane_of_sum(0, 5) == column_of(0, 5));
   static_assert(wire::array::kMaxRows % kGroupRows == 0 && wire::array::kMaxDepth == kChunk);
 
+  bool is_deep() const {
+    if constexpr (kMayHaveArray && requires(Problem problem) { problem.is_deep(); }) {
+      return p_.array != nullptr && rows_.count <= wire::array::kFewRows && p_.is_deep();
+    }
+    return false;
+  }
+
+  // All chunks of few rows and one stick of columns. A chunk that the array refuses this core does itself.
+  void add_stick_by_array(unsigned stick) {
+    if constexpr (kMayHaveArray) {
+      for (std::uint64_t first_k = 0; first_k < p_.k;) {
+        p_.begin_chunk(first_k, at_most(p_.k - first_k, kChunk));
+        list_rows(first_k);
+        const unsigned depth = at_most(p_.k - first_k, wire::array::kMaxFewDepth);
+        const ArrayPanel panel = p_.array_panel(first_k, depth, sticks_.first + stick, s_.panel_list);
+        unsigned done = multiply_by_array(0, stick, panel, first_k, depth);
+        if (done == 0) {
+          done = at_most(p_.k - first_k, kChunk);
+          add_chunk_of_few(first_k, done, {stick, 1});
+        }
+        first_k += done;
+      }
+    }
+  }
+
   // What the array refuses, and what is behind that, this core does itself.
   void add_chunk_by_array(std::uint64_t first_k, unsigned depth) {
-    for (unsigned row = 0; row < rows_.count; ++row) s_.row_list[row] = row_for_array(rows_.first + row, first_k);
+    list_rows(first_k);
     for (unsigned i = 0; i < sticks_.count; ++i) {
-      list_panel(first_k, depth, i);
+      const ArrayPanel panel = p_.array_panel(first_k, depth, sticks_.first + i, s_.panel_list);
       for (unsigned row = 0; row < rows_.count; row += wire::array::kMaxRows) {
-        if (multiply_by_array(row, i, first_k, depth)) continue;
+        if (multiply_by_array(row, i, panel, first_k, depth) != 0) continue;
         if (rows_.count <= kMostFewRows) {
-          add_chunk_of_few(first_k, depth, i);
+          add_chunk_of_few(first_k, depth, {i, sticks_.count - i});
         } else {
           add_chunk_of_many(first_k, depth, i, row);
         }
@@ -165,9 +204,12 @@ class Block {
     }
   }
 
-  // Two chunks of k lie in a stick of a row of FP8, and two k in a stick of its panel.
+  // Two chunks of k lie in a stick of a row of FP8.
   static constexpr bool kIsFp8 = requires(Problem problem) { problem.row_stick(0); };
 
+  void list_rows(std::uint64_t first_k) {
+    for (unsigned row = 0; row < rows_.count; ++row) s_.row_list[row] = row_for_array(rows_.first + row, first_k);
+  }
   std::uint64_t row_for_array(std::uint64_t row, std::uint64_t first_k) {
     if constexpr (kIsFp8) {
       return p_.row_stick(row);
@@ -175,31 +217,32 @@ class Block {
       return reinterpret_cast<std::uint64_t>(p_.row(row, first_k));
     }
   }
-  void list_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
+  std::uint64_t row_step() const {
     if constexpr (kIsFp8) {
-      for (unsigned k = 0; k < depth; k += 2) {
-        s_.panel_list[k / 2] = p_.panel_stick(first_k + k, sticks_.first + stick);
-      }
+      return 0;
     } else {
-      const void* sticks[kChunk];
-      begin_panel(first_k, depth, stick, sticks);
-      for (unsigned k = 0; k < depth; ++k) s_.panel_list[k] = reinterpret_cast<std::uint64_t>(sticks[k]);
+      return p_.row_step();
     }
   }
 
-  bool multiply_by_array(unsigned first_row, unsigned stick, std::uint64_t first_k, unsigned depth) {
+  // Returns how many positions of k are done; 0: the array refuses.
+  unsigned multiply_by_array(unsigned first_row, unsigned stick, const ArrayPanel& panel, std::uint64_t first_k,
+                             unsigned depth) {
     auto& request = *reinterpret_cast<wire::array::ChunkRequest*>(p_.array);
     request.kind = wire::array::Kind::Chunk;
     request.rows = at_most(rows_.count - first_row, wire::array::kMaxRows);
     request.depth = depth;
     request.lanes = at_most(p_.n - (sticks_.first + stick) * kLanes, kLanes);
     request.row_list = reinterpret_cast<std::uint64_t>(s_.row_list + first_row);
-    request.panel_list = reinterpret_cast<std::uint64_t>(s_.panel_list);
+    request.panel_list = panel.address;
     request.sums = reinterpret_cast<std::uint64_t>(s_.sums[stick][0][first_row]);
     request.half_step = sizeof s_.sums[stick][0];
     request.format = static_cast<std::uint32_t>(kIsFp8 ? wire::program::Format::Fp8E4m3 : wire::program::Format::Dl16);
     request.half = kIsFp8 ? static_cast<std::uint32_t>(first_k / kChunk % 2) : 0;
-    return is_done_by_array(*p_.array);
+    request.row_step = depth > kChunk ? row_step() : 0;
+    request.panel_step = panel.step;
+    request.columns = panel.columns ? 1 : 0;
+    return is_done_by_array(*p_.array) ? static_cast<unsigned>(request.done) : 0;
   }
 
   void load_rows(unsigned first_row, std::uint64_t first_k) {
@@ -265,7 +308,7 @@ class Block {
 
   // ---- few rows -----------------------------------------------------------------------------------------------------
 
-  void add_chunk_of_few(std::uint64_t first_k, unsigned depth, unsigned first_stick) {
+  void add_chunk_of_few(std::uint64_t first_k, unsigned depth, Extent sticks_of_block) {
     const unsigned groups = (rows_.count + FewRows::kRows - 1) / FewRows::kRows;
     for (unsigned g = 0; g < groups; ++g) {
       s_.few[g].clear();
@@ -273,7 +316,8 @@ class Block {
         s_.few[g].template add<Numbers>(p_.row(rows_.first + row, first_k), depth, s_.row_nan[row]);
       }
     }
-    for (unsigned i = first_stick; i < sticks_.count; ++i) {
+    for (unsigned n = 0; n < sticks_of_block.count; ++n) {
+      const auto i = static_cast<unsigned>(sticks_of_block.first) + n;
       const void* sticks[kChunk];
       begin_panel(first_k, depth, i, sticks);
       const vuint16m1_t low = s_.panel.template measure<Numbers>(sticks, depth, s_.mask_n[i], s_.column_nan[i]);

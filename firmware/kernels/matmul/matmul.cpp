@@ -44,6 +44,11 @@ struct Problem {
   void begin_panel(std::uint64_t, unsigned, std::uint64_t) {}
   const void* row(std::uint64_t row, std::uint64_t first_k) const { return a.stick(row, first_k / kChunk); }
   const void* panel(std::uint64_t row, std::uint64_t column) const { return b.stick(row, column); }
+  ArrayPanel array_panel(std::uint64_t first_k, unsigned /*depth*/, std::uint64_t column, std::uint64_t*) const {
+    return {.address = reinterpret_cast<std::uint64_t>(panel(first_k, column)), .step = wire::kStickBytes};
+  }
+  static bool is_deep() { return true; }
+  std::uint64_t row_step() const { return a.column_stride; }
   void store(std::uint64_t row, std::uint64_t column, vuint16m1_t codes) const {
     store_register(c.stick(row, column), codes);
   }

@@ -119,7 +119,13 @@ NarrowRow narrow_row(vuint16m1_t stick, vuint16m1_t low) {
 }  // namespace
 
 void LaneMask::set(std::uint64_t count) {
-  for (std::uint64_t i = 0; i < kLanes; ++i) lane[i] = i < count ? kNone : 0;
+  constexpr std::size_t vl = kVector16;
+  static_assert(kNone == 0xFFFF);
+  // Lane i less the count is negative where the lane counts, and its sign fills the lane.
+  const auto most = static_cast<std::int16_t>(count < kLanes ? count : kLanes);
+  const vint16m1_t beyond =
+      __riscv_vsub_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(__riscv_vid_v_u16m1(vl)), most, vl);
+  store_register(lane, __riscv_vsra_vx_i16m1(beyond, 15, vl));
 }
 
 // ---- A --------------------------------------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ TEST(ValidationCommandLine, TakesTheWordsOfSpyre) {
   EXPECT_TRUE(campaign->fault_campaign.json);
   EXPECT_EQ(campaign->fault_campaign.html, "page");
   EXPECT_EQ(campaign->fault_campaign.bundles, "b");
-  const auto soak = parsed({"soak", "--minutes", "0.5", "--seed", "3", "--bundles", "b"});
+  const auto soak = parsed({"soak", "--minutes", "0.5", "--seed", "3", "--until-complaint", "--bundles", "b"});
   EXPECT_EQ(soak->soak.minutes, 0.5);
   EXPECT_EQ(soak->soak.seed, 3u);
+  EXPECT_TRUE(soak->soak.until_complaint);
   EXPECT_EQ(soak->soak.bundles, "b");
   EXPECT_EQ(parsed({"replay", "file"})->bundle, "file");
 }

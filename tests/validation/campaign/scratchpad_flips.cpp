@@ -32,9 +32,14 @@ constexpr std::uint64_t kEndlessBudget = 200;
 constexpr int kRandomFlips = 3;
 static_assert(kLaterFlips < kFlippedIterations);
 
+// The program is kept where there is one place only.
+using kernel::engine::LargeProgram;
+static_assert(program::kEnd > kernel::engine::SmallProgram::kMostOperations);
+constexpr std::size_t kKept = offsetof(Memory, large);
+
 constexpr std::uint64_t bit_of(std::size_t byte, unsigned bit) { return byte * 8 + bit; }
 constexpr std::size_t operation_at(std::uint32_t number, std::size_t field) {
-  return offsetof(Memory, operation) + number * sizeof(wire::program::Operation) + field;
+  return kKept + offsetof(LargeProgram, operation) + number * sizeof(wire::program::Operation) + field;
 }
 constexpr std::size_t kOpcode = offsetof(wire::program::Operation, opcode);
 constexpr std::size_t kFirstExtent = offsetof(wire::program::Operation, extent);
@@ -55,8 +60,8 @@ std::uint64_t random_bit(std::mt19937_64& random) {
     std::size_t begin, bytes;
   };
   constexpr Area kAreas[] = {
-      {offsetof(Memory, header), sizeof(wire::program::Header)},
-      {offsetof(Memory, argument), 3 * sizeof(wire::program::Argument)},
+      {kKept + offsetof(LargeProgram, known), sizeof(kernel::engine::KnownProgram)},
+      {kKept + offsetof(LargeProgram, argument), 3 * sizeof(wire::program::Argument)},
       {operation_at(0, 0), program::kEnd * sizeof(wire::program::Operation)},
       {operation_at(program::kAdd, 0), 2 * sizeof(wire::program::Operation)},
       {offsetof(Memory, working), 4 * wire::kKiB},

@@ -85,7 +85,7 @@ std::optional<Rule> soak_rule(std::string_view group, std::string_view name) {
 }
 
 bundle::Bundle bundle_of(const SoakOptions& options, const SoakReport& report) {
-  const json script = {{"length_ms", options.length.count()}};
+  const json script = {{"length_ms", options.length.count()}, {"until_complaint", options.until_complaint}};
   const json details = {{"complaints", report.complaints()}, {"left", report.left}};
   return {.kind = bundle::Kind::Soak,
           .seed = options.seed,
@@ -98,8 +98,10 @@ bundle::Bundle bundle_of(const SoakOptions& options, const SoakReport& report) {
 Expected<SoakOptions> soak_of(const bundle::Bundle& bundle) {
   const auto bad = [](std::string what) { return std::unexpected(bundle::bad_bundle("script", std::move(what))); };
   const json script = json::parse(bundle.script, nullptr, false);
-  if (auto wrong = bundle::wrong_members(script, "the script", {"length_ms"}); !wrong.empty())
+  if (auto wrong = bundle::wrong_members(script, "the script", {"length_ms"}, {"until_complaint"}); !wrong.empty())
     return bad(std::move(wrong));
+  const auto until_complaint = script.value("until_complaint", json(false));
+  if (!until_complaint.is_boolean()) return bad("'until_complaint' is not true or false");
   const auto& length = script["length_ms"];
   constexpr auto kMost = static_cast<std::uint64_t>(kLongestReplay.count());
   if (!length.is_number_unsigned() || length.get<std::uint64_t>() == 0 || length.get<std::uint64_t>() > kMost) {
@@ -108,6 +110,7 @@ Expected<SoakOptions> soak_of(const bundle::Bundle& bundle) {
   SoakOptions options;
   options.length = std::chrono::milliseconds(length.get<std::uint64_t>());
   options.seed = bundle.seed;
+  options.until_complaint = until_complaint.get<bool>();
   return options;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The failure bundle of a soak: how long, and with which seed.
+// The failure bundle of a soak: how long, with which seed, and whether it ended with the first complaint.
 //
 // The seed decides what each tenant sends and which faults are drawn; when each of them meets the other is decided by
 // threads. So a second run has to show the same verdict: clean or not, results wrong or not, broken off or not,
@@ -19,7 +19,7 @@ namespace svp::soak {
 inline constexpr std::chrono::milliseconds kLongestReplay = std::chrono::hours{24 * 70};  // as `spyre soak --minutes`
 
 bundle::Bundle bundle_of(const SoakOptions& options, const SoakReport& report);
-// Length and seed out of a bundle of this kind. REJECTED: members missing, unknown or out of range.
+// The options out of a bundle of this kind. REJECTED: members missing, unknown or out of range.
 Expected<SoakOptions> soak_of(const bundle::Bundle& bundle);
 
 bundle::Figures figures_of(const SoakReport& report);

@@ -24,7 +24,7 @@ struct SoakProgress {
 struct SoakOptions {
   std::chrono::milliseconds length{60'000};
   std::uint64_t seed = 1;
-  bool until_complaint = false;                              // ends with the first one; of tests
+  bool until_complaint = false;                              // ends with the first one of a stress client
   std::function<bool(const struct SoakReport&)> enough{};    // asked now and then with what there is: true ends it
   bool undisturbed = false;                                  // the load only, in undisturbed time
   std::string words{};                                       // more boot words of the card; of tests

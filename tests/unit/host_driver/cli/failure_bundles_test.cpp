@@ -143,18 +143,21 @@ TEST(FaultRunRules, WhatNoRunShowsHasNoRule) {
   }
 }
 
-TEST(SoakBundle, HoldsLengthAndSeedAndIsReadStrictly) {
+TEST(SoakBundle, HoldsTheOptionsAndIsReadStrictly) {
   svp::soak::SoakOptions options;
   options.length = std::chrono::milliseconds(1234);
   options.seed = 9;
+  options.until_complaint = true;
   const Bundle good = svp::soak::bundle_of(options, {});
   EXPECT_EQ(good.kind, Kind::Soak);
   const auto again = svp::soak::soak_of(good);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->length, options.length);
   EXPECT_EQ(again->seed, 9u);
-  for (const json& changes : {json{{"length_ms", 0}}, json{{"length_ms", -5}}, json{{"length_ms", 1e300}},
-                              json{{"length_ms", ~0ull}}, json{{"length_ms", "5"}}, json{{"checks", 1}}}) {
+  EXPECT_TRUE(again->until_complaint);
+  for (const json& changes :
+       {json{{"length_ms", 0}}, json{{"length_ms", -5}}, json{{"length_ms", 1e300}}, json{{"length_ms", ~0ull}},
+        json{{"length_ms", "5"}}, json{{"until_complaint", 1}}, json{{"checks", 1}}}) {
     EXPECT_FALSE(svp::soak::soak_of(with(good, changes)).has_value()) << changes;
   }
 }

@@ -72,7 +72,7 @@ TEST_F(ChunkRequests, AddTheProductsOfTheirRowsAndNoOthers) {
   ask();
   array.work(kHart);
   ASSERT_EQ(chunk().outcome, Outcome::Done);
-  EXPECT_EQ(chunk().done, kRows);
+  EXPECT_EQ(chunk().done, kDepth);
   for (unsigned half = 0; half < 2; ++half) {
     for (unsigned place = 0; place < 32; ++place) {
       EXPECT_EQ(sum(half, 0, place), 64);
@@ -98,6 +98,33 @@ TEST_F(ChunkRequests, SayWhichByteIsMissingBeforeTheyTouchAnything) {
 TEST_F(ChunkRequests, ReadWhatMayOnlyBeRead) {
   EXPECT_EQ(outcome_of([&](ChunkRequest&) { set_row(0, kSecondPage), set_panel(3, kSecondPage + 128); }),
             Outcome::Done);
+}
+
+// Three chunks of few rows; rows and panel are found by their steps.
+TEST_F(ChunkRequests, OfFewRowsHaveSeveralChunks) {
+  const auto by_step = [](ChunkRequest& r) {
+    r.depth = 150;
+    r.row_step = 0x1000;  // the sticks behind the rows
+    r.panel_step = wire::kStickBytes;
+    r.panel_list = kWindow + kRowsAt;
+  };
+  ASSERT_EQ(outcome_of(by_step), Outcome::Done);
+  EXPECT_EQ(chunk().done, 150u);
+  EXPECT_EQ(sum(0, 0, 0), 150);
+  EXPECT_EQ(sum(1, 1, 31), 150);
+  constexpr std::uint64_t kEnd = kWindow + 2 * MemoryBuilder::kLargePage;
+  expect_missing(
+      [&](ChunkRequest& r) {
+        by_step(r);
+        r.panel_list = kEnd - 149 * wire::kStickBytes;
+      },
+      kPanel, kEnd);
+  expect_missing(
+      [&](ChunkRequest& r) {
+        by_step(r);
+        set_row(1, kEnd - wire::kStickBytes - 0x1000);
+      },
+      kRow, kEnd - wire::kStickBytes + 0x1000);
 }
 
 // A stick of the panel has two positions of k.
@@ -127,7 +154,31 @@ TEST_F(ChunkRequests, AreRefusedWhenTheyAreNone) {
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.rows = 0; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.rows = wire::array::kMaxRows + 1; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.depth = 0; }));
-  EXPECT_TRUE(refused([](ChunkRequest& r) { r.depth = wire::array::kMaxDepth + 1; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.rows = wire::array::kFewRows + 1;
+    r.depth = wire::array::kMaxDepth + 1;
+  }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.depth = wire::array::kMaxFewDepth + 1; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.format = 6;
+    r.depth = wire::array::kMaxDepth + 1;
+  }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.columns = 1;
+    r.depth = wire::array::kMaxDepth + 1;
+  }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.columns = 2; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.format = 6;
+    r.columns = 1;
+  }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.row_step = 64; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_step = 64; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_step = std::uint64_t{1} << 38; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) {
+    r.panel_step = wire::kStickBytes;
+    r.panel_list = kWindow + 8;
+  })) << "a list in the place of a stick";
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.lanes = 0; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.lanes = 65; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.row_list += 4; }));

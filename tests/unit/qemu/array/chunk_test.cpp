@@ -159,7 +159,7 @@ TEST(Chunk, MoreWideSumsThanTheBoundAreRefusedAndNothingChanges) {
     plan->request.lanes = lanes;
     for (auto& each : plan->panel) each = reinterpret_cast<const std::byte*>(ones.data());
     plan->panel[0] = reinterpret_cast<const std::byte*>(small.data());
-    EXPECT_EQ(execute(*plan), lanes == wire::array::kMaxWideSums);
+    EXPECT_EQ(execute(*plan) != 0, lanes == wire::array::kMaxWideSums);
     EXPECT_EQ(sums == std::vector<float>(64, 1.0F), lanes != wire::array::kMaxWideSums);
   }
 }
@@ -177,6 +177,180 @@ TEST(Chunk, ANumberThatIsNotFiniteIsRefusedAndNothingChanges) {
       // Behind depth or lanes it takes no part.
       (in_row ? plan->request.depth : plan->request.lanes) = 63;
       EXPECT_TRUE(execute(*plan));
+    }
+  }
+}
+
+// ---- few rows -------------------------------------------------------------------------------------------------------
+
+// Rows times a panel of `depth` sticks, and the sums.
+class FewRows {
+ public:
+  FewRows(std::uint32_t rows, std::uint32_t depth, std::uint32_t lanes)
+      : rows_(rows), depth_(depth), lanes_(lanes), row(rows, std::vector<wire::Dl16>(padded())), panel(depth * 64) {
+    sums.assign(std::size_t{rows} * 64, 0.25F);
+  }
+
+  // Every number of rows and panel.
+  template <typename Code>
+  void fill(Code code) {
+    for (auto& of_row : row) std::ranges::generate(of_row, code);
+    std::ranges::generate(panel, code);
+  }
+
+  std::uint32_t execute() {
+    const auto plan = std::make_unique<ChunkPlan>();
+    plan->request = {};
+    plan->request.rows = rows_;
+    plan->request.depth = depth_;
+    plan->request.lanes = lanes_;
+    for (std::size_t i = 0; i < rows_; ++i) {
+      for (std::size_t c = 0; c < padded() / 64; ++c) {
+        plan->row[c * rows_ + i] = reinterpret_cast<const std::byte*>(&row[i][c * 64]);
+      }
+      for (std::size_t h = 0; h < 2; ++h) plan->sums[i][h] = reinterpret_cast<std::byte*>(&sums[(h * rows_ + i) * 32]);
+    }
+    for (std::size_t k = 0; k < depth_; ++k) plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * 64]);
+    return svp::array::execute(*plan);
+  }
+
+  // That of the first `done` positions.
+  void expect_sums(std::uint32_t done) {
+    for (std::uint32_t i = 0; i < rows_; ++i) {
+      for (unsigned place = 0; place < 64; ++place) {
+        const unsigned lane = wire::array::lane_of_sum(place / 32, place % 32);
+        float wanted = 0.25F;
+        for (std::uint32_t first = 0; lane < lanes_ && first < done; first += 64) {
+          std::vector<wire::Dl16> a, b;
+          for (std::uint32_t k = first; k < std::min(first + 64, done); ++k) {
+            a.push_back(row[i][k]);
+            b.push_back(panel[k * 64 + lane]);
+          }
+          wanted += expected(a, b);
+        }
+        ASSERT_EQ(sums[(place / 32 * rows_ + i) * 32 + place % 32], wanted) << "row " << i << ", lane " << lane;
+      }
+    }
+  }
+
+ private:
+  std::size_t padded() const { return (depth_ + 63) / 64 * 64; }
+  std::uint32_t rows_, depth_, lanes_;
+
+ public:
+  std::vector<std::vector<wire::Dl16>> row;
+  std::vector<wire::Dl16> panel;
+  std::vector<float> sums;
+};
+
+// Zeros among them.
+auto codes_of(std::mt19937& random, unsigned binades) {
+  return [&random, binades] {
+    if (random() % 8 == 0) return static_cast<wire::Dl16>(random() % 2 * 0x8000);
+    return static_cast<wire::Dl16>((random() & 0x81FF) | (31 - binades / 2 + random() % binades) << 9);
+  };
+}
+
+TEST(FewRows, AddChunkAfterChunk) {
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  for (std::uint32_t rows = 1; rows <= wire::array::kFewRows; ++rows) {
+    for (const std::uint32_t depth : {1u, 64u, 65u, 300u, wire::array::kMaxFewDepth}) {
+      for (const std::uint32_t lanes : {64u, 33u, 1u}) {
+        FewRows few(rows, depth, lanes);
+        few.fill(codes_of(random, 12));
+        ASSERT_EQ(few.execute(), depth);
+        few.expect_sums(depth);
+      }
+    }
+  }
+}
+
+TEST(FewRows, HoldEveryExponentOfARow) {
+  for (unsigned exponent = 0; exponent < 64; ++exponent) {
+    FewRows few(2, 128, 64);
+    few.fill([] { return static_cast<wire::Dl16>(kOne | 0x8001); });
+    for (auto& of_row : few.row) std::ranges::fill(of_row, static_cast<wire::Dl16>(exponent << 9 | 3));
+    ASSERT_EQ(few.execute(), 128u);
+    few.expect_sums(128);
+  }
+}
+
+// Of the smallest exponent one number is zero; the others look like numbers that a double has not.
+TEST(FewRows, HoldEveryExponentOfAPanel) {
+  for (unsigned exponent = 0; exponent < 64; ++exponent) {
+    FewRows few(1, 64, 64);
+    few.fill([&] { return static_cast<wire::Dl16>(exponent << 9 | 5); });
+    ASSERT_EQ(few.execute(), 64u);
+    few.expect_sums(64);
+  }
+}
+
+TEST(FewRows, EndInFrontOfAChunkThatTheyHaveNot) {
+  std::mt19937 random(1);
+  for (const wire::Dl16 bad : {wire::kDl16Nan, wire::kDl16Infinity, wire::Dl16{1}}) {
+    for (const bool in_row : {true, false}) {
+      if (in_row && bad == 1) continue;  // a number as good as others
+      FewRows few(3, 200, 64);
+      few.fill(codes_of(random, 10));
+      (in_row ? few.row[1][130] : few.panel[130 * 64 + 7]) = bad;
+      EXPECT_EQ(few.execute(), 128u);
+      few.expect_sums(128);
+    }
+  }
+}
+
+// Eight in each chunk: the third one would have more than the bound.
+TEST(FewRows, HaveAsManyWideSumsAsTheBoundTogether) {
+  FewRows few(1, 192, 64);
+  few.fill([] { return kOne; });
+  for (std::uint32_t c = 0; c < 3; ++c) {
+    few.row[0][c * 64] = 56 << 9;
+    for (unsigned lane = 0; lane < 8; ++lane) few.panel[(c * 64 + 1) * 64 + lane] = 20 << 9;
+  }
+  EXPECT_EQ(few.execute(), 128u);
+  few.expect_sums(128);
+}
+
+// ---- columns --------------------------------------------------------------------------------------------------------
+
+TEST(Chunk, OfColumnsIsTheSameProduct) {
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  for (const unsigned binades : {8u, 34u}) {
+    for (const std::uint32_t rows : {1u, 7u, wire::array::kMaxRows}) {
+      for (const std::uint32_t depth : {64u, 63u, 1u}) {
+        for (const std::uint32_t lanes : {64u, 5u}) {
+          std::vector<wire::Dl16> row(rows * std::size_t{64}), column(64 * 64), panel(64 * 64);
+          std::ranges::generate(row, codes_of(random, binades));
+          std::ranges::generate(column, codes_of(random, 8));
+          for (std::size_t c = 0; c < 64; ++c) {
+            for (std::size_t k = 0; k < 64; ++k) panel[k * 64 + c] = column[c * 64 + k];
+          }
+          std::vector<float> sums[2];
+          std::uint32_t done[2];
+          for (std::uint32_t columns = 0; columns < 2; ++columns) {
+            sums[columns].assign(std::size_t{rows} * 64, 1.5F);
+            const auto plan = std::make_unique<ChunkPlan>();
+            plan->request = {};
+            plan->request.rows = rows;
+            plan->request.depth = depth;
+            plan->request.lanes = lanes;
+            plan->request.columns = columns;
+            for (std::size_t i = 0; i < rows; ++i) {
+              plan->row[i] = reinterpret_cast<const std::byte*>(&row[i * 64]);
+              for (std::size_t h = 0; h < 2; ++h) {
+                plan->sums[i][h] = reinterpret_cast<std::byte*>(&sums[columns][(h * rows + i) * 32]);
+              }
+            }
+            for (std::size_t n = 0; n < 64; ++n) {
+              plan->panel[n] = reinterpret_cast<const std::byte*>(&(columns != 0 ? column : panel)[n * 64]);
+            }
+            done[columns] = execute(*plan);
+          }
+          ASSERT_EQ(done[0], depth);
+          ASSERT_EQ(done[1], depth);
+          ASSERT_EQ(sums[0], sums[1]) << rows << " rows, depth " << depth << ", lanes " << lanes;
+        }
+      }
     }
   }
 }
@@ -216,7 +390,7 @@ class Fp8Chunk {
     return row_[i * 128 + k / 8 * 16 + std::size_t{half_} * 8 + k % 8];
   }
   std::uint8_t& of_panel(std::size_t k, std::size_t c) { return panel_[k / 2 * 128 + 2 * c + k % 2]; }
-  bool execute() { return svp::array::execute(*plan_); }
+  bool execute() { return svp::array::execute(*plan_) != 0; }
 
   void expect_sums() {
     for (std::uint32_t i = 0; i < rows_; ++i) {

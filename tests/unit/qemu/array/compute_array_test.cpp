@@ -286,6 +286,16 @@ class RandomRequests : public Array {
     wanted.half_step = rarely() ? random() : random() % 16 * 128;
     wanted.format = word(random() % 2 * 6);  // DL16 or FP8_E4M3
     wanted.half = word(wanted.format == 0 ? 0 : random() % 2);
+    if (random() % 4 == 0) {
+      wanted.rows = word(1 + random() % wire::array::kFewRows);
+      wanted.depth = word(1 + random() % wire::array::kMaxFewDepth);
+    }
+    wanted.columns = word(random() % 8 == 0);
+    wanted.row_step = rarely() ? random() : random() % 16 * 128;
+    if (wanted.depth > wire::array::kMaxDepth || random() % 2 == 0) {
+      wanted.panel_step = rarely() ? random() : random() % 16 * 128;
+      if (wanted.panel_step != 0) wanted.panel_list = place();
+    }
     Request request{};
     std::memcpy(&request, &wanted, sizeof request);
     return request;
