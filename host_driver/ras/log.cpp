@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "host_driver/base/file_size_signal.hpp"
@@ -19,17 +21,33 @@ UniqueFd open_file(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
 }
 
-}  // namespace
-
-Log& Log::process() {
-  // Never destroyed: threads and static objects report until the very end.
+// Never destroyed: threads and static objects report until the very end.
+Log& process_log() {
   static Log* const log = [] {
     const char* const file = std::getenv("SPYRE_RAS_LOG");
     auto* const made = new Log({.file = file != nullptr ? file : ""});
-    std::atexit([] { process().flush(); });
+    std::atexit([] { Log::process().flush(); });
     return made;
   }();
   return *log;
+}
+
+// Takes the place of the process's log until there is memory to make that one; it needs none itself, and counts what it
+// can not keep.
+Log& log_without_memory() {
+  alignas(Log) static std::byte place[sizeof(Log)];
+  static Log* const log = new (place) Log({});
+  return *log;
+}
+
+}  // namespace
+
+Log& Log::process() {
+  try {
+    return process_log();
+  } catch (const std::bad_alloc&) {
+    return log_without_memory();
+  }
 }
 
 Log::Log(LogOptions options) : options_(std::move(options)), owner_(::getpid()), file_(open_file(options_.file)) {}
@@ -109,8 +127,10 @@ std::uint64_t Log::occurred(Code code) const {
 }
 
 std::uint64_t Log::lost() const {
+  const Log& other = log_without_memory();
+  const std::uint64_t before = this != &other && this == &process() ? other.lost() : 0;
   const std::lock_guard lock(mutex_);
-  return lost_;
+  return before + lost_;
 }
 
 }  // namespace svp::ras

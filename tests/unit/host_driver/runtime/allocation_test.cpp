@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 
+#include "host_driver/ras/log.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
@@ -46,7 +48,7 @@ struct Load {
       EXPECT_FALSE(error.info().message.empty());
       EXPECT_FALSE(error.info().next_step.empty()) << error.what();
     } catch (const std::bad_alloc&) {
-      // Of the caller's own thread: nothing was done.
+      return false;  // of the caller's own thread: nothing was done
     }
     return false;
   }
@@ -133,6 +135,31 @@ TEST(Allocation, ADeathIsToldWithoutMemory) {
     }
     EXPECT_EQ(ends.ended, 200u);
   }
+}
+
+// In a process of its own, whose log nobody has made yet.
+TEST(AllocationDeathTest, TheFirstRecordOfAProcessNeedsNoMemory) {
+  if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto report_twice = [] {
+    HostFaults injector;
+    const ErrorInfo error{.layer = Layer::Driver,
+                          .source = "a source whose name is longer than a string holds without memory",
+                          .outcome = wire::Outcome::Lost,
+                          .recoverable = false,
+                          .next_step = "look at the next record",
+                          .message = "the record before this one found no memory"};
+    if (!injector.arm({.point = fault::Point::Allocation, .trigger = wire::occurrences(1, 1, 0)})) std::exit(2);
+    {
+      const DriverCall marked(&injector);
+      ras::report(error, {});
+    }
+    injector.disarm_all();
+    ras::report(error, {});
+    const ras::Log& log = ras::Log::process();
+    std::exit(log.lost() == 1 && log.occurred(ras::code_of(error)) == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(report_twice(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
