@@ -127,8 +127,7 @@ static_assert(sizeof(Request) == 2 * kStickBytes && offsetof(Request, outcome) =
 // the other. Where the sum of a column lies: lane_of_sum(). The request ends in front of a chunk that has a number that
 // is not finite, or more than kMaxWideSums sums whose numbers have exponents too far apart (docs/array.md, "Products");
 // when that is the first one, it is refused with nothing done. It may also end behind any chunk.
-//   Dl16      number k is lane k mod 64 of stick k div 64 of the row, and lane c of the panel's stick k, or, when the
-//             panel has columns, lane k of its stick c
+//   Dl16      number k is lane k mod 64 of stick k div 64 of the row, and lane c of the panel's stick k
 //   Fp8E4m3   number k is lane 16 (k div 8) + 8 half + k mod 8 of the row's stick, and lane 2 c + k mod 2 of the panel's
 //             stick k div 2 (docs/device-programs.md, MatMulFp8)
 constexpr unsigned lane_of_sum(unsigned half, unsigned place) { return place % 16 * 4 + place / 16 * 2 + half; }
@@ -145,8 +144,7 @@ struct ChunkRequest {
   std::uint32_t half;        // of the rows' sticks: which chunk of theirs; 0 of Dl16
   std::uint64_t row_step;    // bytes from a stick of a row to the next, a multiple of kStickBytes
   std::uint64_t panel_step;  // bytes from a stick of the panel to the next, likewise; 0: they are listed
-  std::uint32_t columns;     // 1: each stick of the panel is a column, of Dl16 and up to kMaxDepth k; else 0
-  std::uint8_t reserved[68];
+  std::uint8_t reserved[72];
   // Answer, as in Request; `done` counts positions of k.
   Outcome outcome;
   std::uint32_t operand;
@@ -313,8 +311,8 @@ inline constexpr unsigned kMaxDepth = 64;  // of one chunk
 // A request of few rows of DL16 has the chunks of more k: what the panel costs is most of it.
 inline constexpr unsigned kFewRows = 4;
 inline constexpr unsigned kMaxFewDepth = 512;
-constexpr std::uint32_t most_depth(program::Format format, std::uint32_t rows, bool columns) {
-  return format == program::Format::Dl16 && rows <= kFewRows && !columns ? kMaxFewDepth : kMaxDepth;
+constexpr std::uint32_t most_depth(program::Format format, std::uint32_t rows) {
+  return format == program::Format::Dl16 && rows <= kFewRows ? kMaxFewDepth : kMaxDepth;
 }
 inline constexpr unsigned kMaxWideSums = 16;
 inline constexpr unsigned kMaxLines = 64;

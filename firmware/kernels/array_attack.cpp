@@ -148,7 +148,6 @@ class Attack {
       request.rows = word(1 + below(wire::array::kFewRows));
       request.depth = word(1 + below(wire::array::kMaxFewDepth));
     }
-    request.columns = word(below(8) == 0);
     request.row_step = step();
     if (below(2) == 0) {
       request.panel_step = step();

@@ -94,7 +94,6 @@ void request_product(wire::array::Request& rows, std::uint64_t stick, std::uint6
   request.format = static_cast<std::uint32_t>(wire::program::Format::Dl16);
   request.half = 0;
   request.row_step = request.panel_step = 0;
-  request.columns = 0;
 }
 
 // The stick that holds the address is a line, or the result.

@@ -16,18 +16,15 @@ enum ChunkOperand : unsigned { kRowList, kPanelList, kRow, kSums = wire::array::
 
 bool is_chunk(const ChunkRequest& request) {
   if (!is_dl16(request) && request.format != static_cast<std::uint32_t>(Format::Fp8E4m3)) return false;
-  if (request.columns > (is_dl16(request) ? 1 : 0) || request.half > (is_dl16(request) ? 0 : 1)) return false;
-  const bool has_columns = request.columns != 0;
-  const auto format = static_cast<Format>(request.format);
-  return is_count(request.rows, wire::array::kMaxRows) &&
-         is_count(request.depth, wire::array::most_depth(format, request.rows, has_columns)) &&
-         is_count(request.lanes, kChunkLanes) && is_stick(request.sums) && is_stick(request.half_step) &&
-         is_list(request.row_list) && is_stick(request.row_step) && is_stick(request.panel_step) &&
+  const std::uint32_t most_depth = wire::array::most_depth(static_cast<Format>(request.format), request.rows);
+  return request.half <= (is_dl16(request) ? 0 : 1) && is_count(request.rows, wire::array::kMaxRows) &&
+         is_count(request.depth, most_depth) && is_count(request.lanes, kChunkLanes) && is_stick(request.sums) &&
+         is_stick(request.half_step) && is_list(request.row_list) && is_stick(request.row_step) &&
+         is_stick(request.panel_step) &&
          (request.panel_step == 0 ? is_list(request.panel_list) : is_stick(request.panel_list));
 }
 
 std::uint32_t panel_sticks(const ChunkRequest& request) {
-  if (request.columns != 0) return request.lanes;
   return is_dl16(request) ? request.depth : (request.depth + 1) / 2;
 }
 

@@ -66,12 +66,6 @@ HWY_INLINE double number(std::uint16_t code) {
   return std::bit_cast<double>(bits | static_cast<std::uint64_t>(code & wire::kDl16SignBit) << 48);
 }
 
-HWY_INLINE void include(Spread& spread, std::uint16_t code) {
-  const auto magnitude = static_cast<std::uint16_t>(code & wire::kDl16MagnitudeBits);
-  spread.below_smallest = std::min(spread.below_smallest, static_cast<std::uint16_t>(magnitude - 1));
-  spread.largest = std::max(spread.largest, magnitude);
-}
-
 // Of the first chunk. False: a number is not finite.
 static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
   const unsigned depth = first_depth(plan);
@@ -81,7 +75,7 @@ static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
     std::memcpy(code, plan.row[i], sizeof code);
     std::fill(code + depth, code + kChunkLanes, std::uint16_t{0});
     Spread spread;
-    for (const std::uint16_t c : code) include(spread, c);
+    for (const std::uint16_t c : code) spread.include(c);
     for (unsigned k = 0; k < kChunkLanes; ++k) numbers.row[i][k] = number(code[k]);
     numbers.of_row[i] = spread;
     largest = std::max(largest, spread.largest);
@@ -116,28 +110,6 @@ static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
   }
   for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[lane_of(c)], largest[lane_of(c)]};
   return *std::max_element(largest, largest + kChunkLanes) <= wire::kDl16Max;
-}
-
-// Each stick is a column.
-static bool load_columns(const ChunkPlan& plan, ChunkNumbers& numbers) {
-  for (PanelPart& part : numbers.panel) std::fill_n(&part[0][0], plan.request.depth * kPartLanes, 0.0);
-  std::fill_n(numbers.of_lane, kChunkLanes, Spread{});
-  std::uint16_t largest = 0;
-  for (unsigned c = 0; c < plan.request.lanes; ++c) {
-    std::uint16_t code[kChunkLanes];
-    std::memcpy(code, plan.panel[c], sizeof code);
-    std::fill(code + plan.request.depth, code + kChunkLanes, std::uint16_t{0});
-    Spread spread;
-    for (const std::uint16_t each : code) include(spread, each);
-    double in_order[kChunkLanes];
-    for (unsigned k = 0; k < kChunkLanes; ++k) in_order[k] = number(code[k]);
-    const unsigned place = place_of(c);
-    PanelPart& part = numbers.panel[place / kPartLanes];
-    for (unsigned k = 0; k < plan.request.depth; ++k) part[k][place % kPartLanes] = in_order[k];
-    numbers.of_lane[place] = spread;
-    largest = std::max(largest, spread.largest);
-  }
-  return largest <= wire::kDl16Max;
 }
 
 // ---- FP8_E4M3 -------------------------------------------------------------------------------------------------------
@@ -265,7 +237,7 @@ bool load(const ChunkPlan& plan, ChunkNumbers& numbers) {
     return load_fp8_panel(plan, numbers) && fp8_rows;
   }
   const bool rows = load_rows(plan, numbers);
-  return (plan.request.columns != 0 ? load_columns(plan, numbers) : load_panel(plan, numbers)) && rows;
+  return load_panel(plan, numbers) && rows;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -282,11 +254,6 @@ HWY_EXPORT(split_row);
 HWY_EXPORT(round_row);
 HWY_EXPORT(round_split_row);
 HWY_EXPORT(add_row);
-
-float exact_sum_of(const ChunkPlan& plan, unsigned row, unsigned lane) {
-  if (plan.request.columns != 0) return exact_sum(plan.row[row], plan.panel[lane], plan.request.depth);
-  return exact_sum(plan.row[row], plan.panel.data(), first_depth(plan), lane);
-}
 
 // The rows that were split, and the sums that are wide nevertheless.
 class Bands {
@@ -325,7 +292,8 @@ class Bands {
       HWY_DYNAMIC_DISPATCH(round_split_row)(numbers_.sum[row], numbers_.low_sum[low_of_[row]], chunk);
     }
     for (; next_ < count_ && wide_[next_].row == row; ++next_) {
-      chunk[wide_[next_].place] = exact_sum_of(plan_, row, lane_of(wide_[next_].place));
+      chunk[wide_[next_].place] =
+          exact_sum(first_depth(plan_), plan_.row[row], plan_.panel.data(), lane_of(wide_[next_].place));
     }
   }
 
@@ -366,7 +334,7 @@ class Bands {
 }  // namespace
 
 std::uint32_t execute(const ChunkPlan& plan) {
-  if (is_dl16(plan.request) && plan.request.rows <= wire::array::kFewRows && plan.request.columns == 0) {
+  if (is_dl16(plan.request) && plan.request.rows <= wire::array::kFewRows) {
     if (const std::uint32_t done = multiply_few_rows(plan); done != 0) return done;
   }
   static thread_local ChunkNumbers numbers;

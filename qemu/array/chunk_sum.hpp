@@ -75,27 +75,14 @@ class ExactProducts {
 };
 
 // Of a row's stick and lane `lane` of the panel's sticks.
-inline float exact_sum(const std::byte* row, const std::byte* const* panel, unsigned depth, unsigned lane) {
+inline float exact_sum(unsigned depth, const std::byte* row, const std::byte* const* panel, unsigned lane) {
+  const auto code_at = [](const std::byte* stick, unsigned at) {
+    wire::Dl16 code = 0;
+    std::memcpy(&code, stick + at * sizeof code, sizeof code);
+    return code;
+  };
   ExactProducts sum;
-  for (unsigned k = 0; k < depth; ++k) {
-    wire::Dl16 a = 0;
-    wire::Dl16 b = 0;
-    std::memcpy(&a, row + k * sizeof a, sizeof a);
-    std::memcpy(&b, panel[k] + lane * sizeof b, sizeof b);
-    sum.add(a, b);
-  }
-  return sum.rounded();
-}
-// The same where stick `lane` of the panel is the column.
-inline float exact_sum(const std::byte* row, const std::byte* column, unsigned depth) {
-  ExactProducts sum;
-  for (unsigned k = 0; k < depth; ++k) {
-    wire::Dl16 a = 0;
-    wire::Dl16 b = 0;
-    std::memcpy(&a, row + k * sizeof a, sizeof a);
-    std::memcpy(&b, column + k * sizeof b, sizeof b);
-    sum.add(a, b);
-  }
+  for (unsigned k = 0; k < depth; ++k) sum.add(code_at(row, k), code_at(panel[k], lane));
   return sum.rounded();
 }
 

@@ -19,13 +19,15 @@
 #define SPYRE_QEMU_ARRAY_FEW_ROWS
 namespace svp::array {
 
-// A double whose exponent still has a DL16's bias is smaller than the number by 2^(1023 - 31). No product may overflow,
-// so a part of that goes into the rows, and the rest into the sums.
-inline constexpr double kBefore = 0x1p960;
-inline constexpr double kAfterwards = 0x1p32;
-inline constexpr std::uint16_t kSmallestCode = 1 << wire::kDl16FractionBits;  // but for zero
+// A double whose exponent still has a DL16's bias is the number times 2^(31 - 1023). No product may overflow, so a part
+// of the factor that is missing goes into the rows, and the rest into the sums.
+inline constexpr double kRowScale = 0x1p960;
+inline constexpr double kSumScale = 0x1p32;
+static_assert(kRowScale * kSumScale == 0x1p992);
+// Codes below it, but for zero, would be subnormal doubles, which are other numbers.
+inline constexpr std::uint16_t kSmallestCode = 1 << wire::kDl16FractionBits;
 
-// One chunk of the rows, and its sums; lanes stand in their order. Rows that there are not have zeros.
+// One chunk of the rows, and its sums; lanes stand in their order. Rows that the request has not are zeros.
 struct FewRows {
   alignas(64) double number[wire::array::kFewRows][kChunkLanes];
   alignas(64) double sum[wire::array::kFewRows][kChunkLanes];
@@ -33,6 +35,11 @@ struct FewRows {
   alignas(64) std::uint16_t below_smallest[kChunkLanes];
   alignas(64) std::uint16_t largest[kChunkLanes];
   Spread of_row[wire::array::kFewRows];
+};
+
+struct PanelSpread {
+  Spread all;
+  unsigned widest_lane = 0;  // binades
 };
 
 }  // namespace svp::array
@@ -53,8 +60,7 @@ inline constexpr unsigned kAllParts = 4;    // a vector of codes becomes four of
 inline constexpr unsigned kBlockLanes = 8;  // 16 bytes, between which the halves of a vector are not exchanged
 
 // Part `kPart` of the codes as doubles: lanes 2 kPart and 2 kPart + 1 of each block of eight. Sign and magnitude move
-// to their places; the exponent keeps its bias, so that numbers are smaller by kScale, and zero is zero. A code below
-// kSmallestCode is another number than it should be.
+// to their places, and the exponent keeps its bias: the numbers lack kRowScale and kSumScale. Zero is zero.
 template <unsigned kPart>
 HWY_INLINE DoubleVector part_of(CodeVector codes) {
   constexpr Words words;
@@ -70,11 +76,10 @@ HWY_INLINE DoubleVector part_of(CodeVector codes) {
       Doubles(), kPart % 2 == 0 ? hn::InterleaveLower(words, zero, upper) : hn::InterleaveUpper(words, zero, upper));
 }
 
-// The sums of kRows rows from `row` on, for one vector of lanes from `lane` on, of kParts parts from kFirst on; and the
+// The sums of the first kRows rows, for one vector of lanes from `lane` on, of kParts parts from kFirst on; and the
 // spreads of these lanes.
 template <unsigned kRows, unsigned kFirst, unsigned kParts>
-HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, unsigned row, std::size_t lane,
-                             FewRows& few) {
+HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, std::size_t lane, FewRows& few) {
   constexpr Codes codes;
   constexpr Doubles d;
   const CodeVector counted = hn::Load(codes, few.counted + lane);
@@ -97,7 +102,7 @@ HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, unsi
     part[1] = part_of<kFirst + 1>(code);
     if constexpr (kParts == kAllParts) part[2] = part_of<2>(code), part[3] = part_of<3>(code);
     for (unsigned r = 0; r < kRows; ++r) {
-      const DoubleVector factor = hn::Set(d, few.number[row + r][k]);
+      const DoubleVector factor = hn::Set(d, few.number[r][k]);
       for (unsigned i = 0; i < kParts; ++i) sum[r][i] = hn::MulAdd(factor, part[i], sum[r][i]);
     }
   }
@@ -107,8 +112,8 @@ HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, unsi
   for (unsigned r = 0; r < kRows; ++r) {
     for (unsigned i = 0; i < kParts; ++i) {
       hn::Store(sum[r][i], d, in_parts);
-      double* const to = few.sum[row + r] + lane + 2 * (kFirst + i);
-      for (std::size_t n = 0; n < hn::Lanes(d); ++n) to[n / 2 * kBlockLanes + n % 2] = in_parts[n] * kAfterwards;
+      double* const to = few.sum[r] + lane + 2 * (kFirst + i);
+      for (std::size_t n = 0; n < hn::Lanes(d); ++n) to[n / 2 * kBlockLanes + n % 2] = in_parts[n] * kSumScale;
     }
   }
 }
@@ -116,11 +121,11 @@ HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, unsi
 void multiply_chunk(const std::byte* const* panel, unsigned depth, unsigned rows, FewRows& few) {
   for (std::size_t lane = 0; lane < kChunkLanes; lane += hn::Lanes(Codes())) {
     switch (rows) {
-      case 1: multiply_lanes<1, 0, kAllParts>(panel, depth, 0, lane, few); break;
-      case 2: multiply_lanes<2, 0, kAllParts>(panel, depth, 0, lane, few); break;
+      case 1: multiply_lanes<1, 0, kAllParts>(panel, depth, lane, few); break;
+      case 2: multiply_lanes<2, 0, kAllParts>(panel, depth, lane, few); break;
       default:  // their sums would not fit the registers of AVX2
-        multiply_lanes<4, 0, kAllParts / 2>(panel, depth, 0, lane, few);
-        multiply_lanes<4, 2, kAllParts / 2>(panel, depth, 0, lane, few);
+        multiply_lanes<4, 0, kAllParts / 2>(panel, depth, lane, few);
+        multiply_lanes<4, 2, kAllParts / 2>(panel, depth, lane, few);
         break;
     }
   }
@@ -131,28 +136,21 @@ void load_few_row(const std::byte* stick, unsigned depth, unsigned row, FewRows&
   std::memcpy(code, stick, sizeof code);
   std::fill(code + depth, code + kChunkLanes, std::uint16_t{0});
   Spread spread;
-  for (const std::uint16_t c : code) {
-    const auto magnitude = static_cast<std::uint16_t>(c & wire::kDl16MagnitudeBits);
-    spread.below_smallest = std::min(spread.below_smallest, static_cast<std::uint16_t>(magnitude - 1));
-    spread.largest = std::max(spread.largest, magnitude);
-  }
+  for (const std::uint16_t c : code) spread.include(c);
   few.of_row[row] = spread;
-  for (unsigned k = 0; k < kChunkLanes; ++k) few.number[row][k] = static_cast<double>(Dl16::number(code[k])) * kBefore;
+  for (unsigned k = 0; k < kChunkLanes; ++k)
+    few.number[row][k] = static_cast<double>(Dl16::number(code[k])) * kRowScale;
 }
 
-// Of all lanes.
-Spread widest_lane(const FewRows& few, unsigned& binades) {
-  Spread all;
-  unsigned most = 0;
+PanelSpread panel_spread(const FewRows& few) {
+  PanelSpread spread;
   for (unsigned c = 0; c < kChunkLanes; ++c) {
-    all.largest = std::max(all.largest, few.largest[c]);
-    all.below_smallest = std::min(all.below_smallest, few.below_smallest[c]);
-    const unsigned smallest = (few.below_smallest[c] + 1u) >> wire::kDl16FractionBits;
-    const unsigned of_lane = few.largest[c] == 0 ? 0 : (few.largest[c] >> wire::kDl16FractionBits) - smallest;
-    most = std::max(most, of_lane);
+    const Spread lane{few.below_smallest[c], few.largest[c]};
+    spread.all.below_smallest = std::min(spread.all.below_smallest, lane.below_smallest);
+    spread.all.largest = std::max(spread.all.largest, lane.largest);
+    spread.widest_lane = std::max(spread.widest_lane, lane.binades());
   }
-  binades = most;
-  return all;
+  return spread;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -165,14 +163,16 @@ namespace {
 
 HWY_EXPORT(load_few_row);
 HWY_EXPORT(multiply_chunk);
-HWY_EXPORT(widest_lane);
+HWY_EXPORT(panel_spread);
 
 class FewRowsProduct {
  public:
   explicit FewRowsProduct(const ChunkPlan& plan) : plan_(plan), request_(plan.request) {
     std::memset(few_.number, 0, sizeof few_.number);
     for (unsigned c = 0; c < kChunkLanes; ++c) few_.counted[c] = c < request_.lanes ? 0xFFFF : 0;
-    each_sum([](float& mine, float& theirs) { mine = theirs; });
+    each_sum([&](unsigned row, unsigned half, unsigned place, float& mine) {
+      std::memcpy(&mine, plan_.sums[row][half] + place * sizeof mine, sizeof mine);
+    });
   }
 
   std::uint32_t run() {
@@ -182,22 +182,23 @@ class FewRowsProduct {
       if (!add_chunk(done, depth)) break;
       done += depth;
     }
-    if (done != 0) each_sum([](float& mine, float& theirs) { theirs = mine; });
+    if (done != 0) {
+      each_sum([&](unsigned row, unsigned half, unsigned place, const float& mine) {
+        std::memcpy(plan_.sums[row][half] + place * sizeof mine, &mine, sizeof mine);
+      });
+    }
     return done;
   }
 
  private:
-  // `visit` gets the sum that is kept here and the one of the launch; what it changes of that is written back.
+  // `visit` gets where a sum lies in the launch, and the one that is kept here.
   template <typename Visit>
   void each_sum(Visit visit) {
     for (unsigned row = 0; row < request_.rows; ++row) {
       for (unsigned half = 0; half < 2; ++half) {
-        float theirs[kHalf];
-        std::memcpy(theirs, plan_.sums[row][half], sizeof theirs);
         for (unsigned place = 0; place < kHalf; ++place) {
-          visit(sum_[row][wire::array::lane_of_sum(half, place)], theirs[place]);
+          visit(row, half, place, sum_[row][wire::array::lane_of_sum(half, place)]);
         }
-        std::memcpy(plan_.sums[row][half], theirs, sizeof theirs);
       }
     }
   }
@@ -212,12 +213,10 @@ class FewRowsProduct {
       largest = std::max(largest, few_.of_row[row].largest);
     }
     HWY_DYNAMIC_DISPATCH(multiply_chunk)(panel, depth, request_.rows, few_);
-    unsigned widest = 0;
-    const Spread panel_spread = HWY_DYNAMIC_DISPATCH(widest_lane)(few_, widest);
-    largest = std::max(largest, panel_spread.largest);
-    if (largest > wire::kDl16Max || panel_spread.below_smallest < kSmallestCode - 1 ||
-        !correct_wide_sums(rows, panel, depth, widest))
-      return false;
+    const PanelSpread spread = HWY_DYNAMIC_DISPATCH(panel_spread)(few_);
+    const bool all_finite = std::max(largest, spread.all.largest) <= wire::kDl16Max;
+    if (!all_finite || spread.all.below_smallest < kSmallestCode - 1) return false;
+    if (!correct_wide_sums(rows, panel, depth, spread.widest_lane)) return false;
     for (unsigned row = 0; row < request_.rows; ++row) {
       for (unsigned c = 0; c < kChunkLanes; ++c) sum_[row][c] += static_cast<float>(few_.sum[row][c]);
     }
@@ -233,7 +232,7 @@ class FewRowsProduct {
         const Spread lane{few_.below_smallest[c], few_.largest[c]};
         if (lane.largest == 0 || of_row + lane.binades() <= kExactBinades) continue;
         if (wide_++ == wire::array::kMaxWideSums) return false;
-        few_.sum[row][c] = static_cast<double>(exact_sum(rows[row], panel, depth, c));
+        few_.sum[row][c] = static_cast<double>(exact_sum(depth, rows[row], panel, c));
       }
     }
     return true;

@@ -48,45 +48,20 @@ std::vector<wire::Dl16> numbers(std::size_t sticks, unsigned binades) {
   return codes;
 }
 
-// The numbers of the rows spread over range(0) binades; beyond 17 each row is split.
+// Of range(0) rows and range(1) k, numbers of the rows spread over range(2) binades. Beyond 17 each row of more than a
+// few is split.
 void product(benchmark::State& state) {
-  constexpr unsigned kRows = wire::array::kMaxRows;
-  const auto rows = numbers(kRows, static_cast<unsigned>(state.range(0)));
-  const auto panel = numbers(wire::array::kMaxDepth, 10);
-  std::vector<float> sums(std::size_t{kRows} * kLanes);
-  const auto plan = std::make_unique<ChunkPlan>();
-  plan->request = {};
-  plan->request.rows = kRows;
-  plan->request.depth = wire::array::kMaxDepth;
-  plan->request.lanes = kLanes;
-  for (std::size_t i = 0; i < kRows; ++i) {
-    plan->row[i] = reinterpret_cast<const std::byte*>(&rows[i * kLanes]);
-    for (std::size_t half = 0; half < 2; ++half) {
-      plan->sums[i][half] = reinterpret_cast<std::byte*>(&sums[(half * kRows + i) * kLanes / 2]);
-    }
-  }
-  for (std::size_t k = 0; k < wire::array::kMaxDepth; ++k) {
-    plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * kLanes]);
-  }
-  for ([[maybe_unused]] auto _ : state) {
-    if (!execute(*plan)) return state.SkipWithError("refused");
-  }
-}
-BENCHMARK(product)->Arg(8)->Arg(34)->Unit(benchmark::kMicrosecond);
-
-// Few rows of many k.
-void few_rows(benchmark::State& state) {
   const auto count = static_cast<std::uint32_t>(state.range(0));
-  constexpr std::uint32_t kDepth = wire::array::kMaxFewDepth;
-  const auto rows = numbers(std::size_t{count} * kDepth / kLanes, static_cast<unsigned>(state.range(1)));
-  const auto panel = numbers(kDepth, 10);
+  const auto depth = static_cast<std::uint32_t>(state.range(1));
+  const auto rows = numbers(std::size_t{count} * depth / kLanes, static_cast<unsigned>(state.range(2)));
+  const auto panel = numbers(depth, 10);
   std::vector<float> sums(std::size_t{count} * kLanes);
   const auto plan = std::make_unique<ChunkPlan>();
   plan->request = {};
   plan->request.rows = count;
-  plan->request.depth = kDepth;
+  plan->request.depth = depth;
   plan->request.lanes = kLanes;
-  for (std::size_t i = 0; i < count * kDepth / kLanes; ++i) {
+  for (std::size_t i = 0; i < count * depth / kLanes; ++i) {
     plan->row[i] = reinterpret_cast<const std::byte*>(&rows[i * kLanes]);
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -94,15 +69,16 @@ void few_rows(benchmark::State& state) {
       plan->sums[i][half] = reinterpret_cast<std::byte*>(&sums[(half * count + i) * kLanes / 2]);
     }
   }
-  for (std::size_t k = 0; k < kDepth; ++k) plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * kLanes]);
-  std::uint64_t done = 0;
+  for (std::size_t k = 0; k < depth; ++k) plan->panel[k] = reinterpret_cast<const std::byte*>(&panel[k * kLanes]);
   for ([[maybe_unused]] auto _ : state) {
-    done += execute(*plan);
-    if (done == 0) return state.SkipWithError("refused");
+    if (execute(*plan) != depth) return state.SkipWithError("not all of it was done");
   }
-  state.SetItemsProcessed(static_cast<std::int64_t>(done));  // positions of k
 }
-BENCHMARK(few_rows)->ArgsProduct({{1, 2, wire::array::kFewRows}, {8, 17}})->Unit(benchmark::kMicrosecond);
+BENCHMARK(product)
+    ->ArgNames({"rows", "k", "binades"})
+    ->ArgsProduct({{wire::array::kMaxRows}, {wire::array::kMaxDepth}, {8, 34}})
+    ->ArgsProduct({{1, 2, wire::array::kFewRows}, {wire::array::kMaxFewDepth}, {8}})
+    ->Unit(benchmark::kMicrosecond);
 
 // The codes of FP8 among them have no NaN.
 void product_fp8(benchmark::State& state) {

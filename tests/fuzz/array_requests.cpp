@@ -192,7 +192,6 @@ class Card {
       request.format = static_cast<std::uint32_t>(Format::Fp8E4m3);
       request.half = input_.below(2);
     }
-    request.columns = input_.below(8) == 0 ? 1 : 0;
     if (input_.below(4) == 0) {
       request.rows = count(wire::array::kFewRows);
       request.depth = count(wire::array::kMaxFewDepth);

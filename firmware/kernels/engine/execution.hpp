@@ -32,8 +32,7 @@ struct KeptProgram {
   static_assert(sizeof(argument) % wire::kStickBytes == 0);
 };
 
-// Of small programs as many are kept as a model has operations of different shapes, more or less. One is found by its
-// address: it may be in one of kWays places.
+// A model launches a few dozen small programs in turn. Each is looked for by its address, in kWays places.
 using SmallProgram = KeptProgram<16, 6>;
 using LargeProgram = KeptProgram<program::kMaxArguments, kKeptOperations>;
 inline constexpr std::uint32_t kSets = 16;

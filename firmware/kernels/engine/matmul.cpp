@@ -42,8 +42,7 @@ class Problem {
         copies_(work, axes),
         gathers_left_(work.operation.operand[kLeft].stick_dim != roles.k),
         gathers_right_(roles.n >= program::kMaxRank || work.operation.operand[kRight].stick_dim != roles.n),
-        spreads_(work.output().stick_dim == program::kNoDimension),
-        has_columns_(gathers_right_ && work.operation.operand[kRight].stick_dim == roles.k) {}
+        spreads_(work.output().stick_dim == program::kNoDimension) {}
 
   std::uint64_t m, n, k;
   wire::array::Request* array;
@@ -100,8 +99,7 @@ class Problem {
 
   matmul::ArrayPanel array_panel(std::uint64_t first_k, unsigned depth, std::uint64_t column, std::uint64_t* list) {
     const Axis& of_k = axes_.of(kRight, roles_.k);
-    if (has_columns_) return array_columns(first_k, column, list);
-    if (!gathers_right_ && of_k.part == 0 && of_k.stride != 0) {
+    if (has_panel_step()) {
       const std::uint64_t first = of_k.stick(static_cast<std::uint32_t>(first_k));
       return {.address = base_[kRight] + column_place(kRight, column) + first, .step = of_k.stride};
     }
@@ -111,11 +109,7 @@ class Problem {
   }
 
   // More than one chunk at a time.
-  bool is_deep() const {
-    const Axis& of_panel = axes_.of(kRight, roles_.k);
-    return !gathers_left_ && !gathers_right_ && axes_.of(kLeft, roles_.k).part == 0 && of_panel.part == 0 &&
-           of_panel.stride != 0;
-  }
+  bool is_deep() const { return !gathers_left_ && axes_.of(kLeft, roles_.k).part == 0 && has_panel_step(); }
   std::uint64_t row_step() const { return axes_.of(kLeft, roles_.k).stride; }
 
   void store(std::uint64_t row, std::uint64_t column, vuint16m1_t codes) const {
@@ -137,15 +131,10 @@ class Problem {
     if (roles_.n >= program::kMaxRank) return 0;
     return axes_.of(operand, roles_.n).stick(static_cast<std::uint32_t>(column * kLanes));
   }
-  // The k of a column lie in a stick.
-  matmul::ArrayPanel array_columns(std::uint64_t first_k, std::uint64_t column, std::uint64_t* list) const {
-    const std::uint64_t first = base_[kRight] + axes_.of(kRight, roles_.k).stick(static_cast<std::uint32_t>(first_k));
-    const std::uint64_t lanes = at_most(n - column * kLanes, kLanes);
-    for (std::uint64_t lane = 0; lane < lanes; ++lane) {
-      const bool has_n = roles_.n < program::kMaxRank;
-      list[lane] = first + (has_n ? place(kRight, roles_.n, column * kLanes + lane) : 0);
-    }
-    return {.address = reinterpret_cast<std::uint64_t>(list), .columns = true};
+  // The sticks of a panel lie at equal distances.
+  bool has_panel_step() const {
+    const Axis& of_k = axes_.of(kRight, roles_.k);
+    return !gathers_right_ && of_k.part == 0 && of_k.stride != 0;
   }
   static std::uint16_t load(std::uint64_t address) { return *reinterpret_cast<const std::uint16_t*>(address); }
 
@@ -170,7 +159,6 @@ class Problem {
   bool gathers_left_;
   bool gathers_right_;
   bool spreads_;
-  bool has_columns_;
   std::uint64_t base_[3]{};
   std::uint64_t first_row_ = 0;
   unsigned rows_ = 0;

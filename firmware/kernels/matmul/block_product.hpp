@@ -71,7 +71,6 @@ inline unsigned at_most(std::uint64_t value, unsigned limit) {
 struct ArrayPanel {
   std::uint64_t address;   // of the list of sticks; with a step, of the first stick
   std::uint64_t step = 0;  // bytes from one stick to the next; 0: they are listed
-  bool columns = false;    // the sticks are columns
 };
 
 template <typename Problem>
@@ -241,7 +240,6 @@ class Block {
     request.half = kIsFp8 ? static_cast<std::uint32_t>(first_k / kChunk % 2) : 0;
     request.row_step = depth > kChunk ? row_step() : 0;
     request.panel_step = panel.step;
-    request.columns = panel.columns ? 1 : 0;
     return is_done_by_array(*p_.array) ? static_cast<unsigned>(request.done) : 0;
   }
 

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random device programs through driver, firmware and engine, every byte of their arguments against the golden model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "host_driver/program/golden/golden.hpp"
+#include "shared/array.hpp"
+#include "shared/dl16.hpp"
+#include "tests/device/kernels/engine_programs.hpp"
 #include "tests/device/runtime/program_card.hpp"
 #include "tests/support/device_programs.hpp"
 #include "tests/support/program_builder.hpp"
@@ -132,6 +139,99 @@ TEST_F(ProgramsGolden, AScatterWritesAllCopiesOfItsOutput) {
   const auto arguments = place(made);
   stream().Launch(load(made), arguments, {.budget_slices = kBudget});
   expect_results(arguments, expected, "a scatter into copies");
+}
+
+// ---- matrix products ------------------------------------------------------------------------------------------------
+
+// Of DL16 numbers with up to `binades` exponents, zeros among them.
+struct Product {
+  const char* name;
+  std::uint32_t rows, columns, depth;
+  unsigned binades;
+};
+
+test::RandomProgram product_of(const Product& product, std::mt19937_64& random) {
+  using namespace wire::program;
+  enum : std::uint8_t { kRow, kColumn, kDepth };
+  kernel_test::OneOperation made(Opcode::MatMul, {product.rows, product.columns, product.depth});
+  made.operation.reduced = 1 << kDepth;
+  made.add(Format::Dl16, {kRow, kDepth}, kDepth, Access::Read);
+  made.add(Format::Dl16, {kDepth, kColumn}, kColumn, Access::Read);
+  made.add(Format::Dl16, {kRow, kColumn}, kColumn, Access::Write);
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    auto* const codes = reinterpret_cast<wire::Dl16*>(made.arguments[operand].data());
+    for (std::size_t i = 0; i < made.arguments[operand].size() / sizeof *codes; ++i) {
+      const auto exponent = static_cast<unsigned>(31 - product.binades / 2 + random() % product.binades);
+      codes[i] = random() % 8 == 0 ? 0 : static_cast<wire::Dl16>((random() & 0x81FF) | exponent << 9);
+    }
+  }
+  return {.program = made.program(), .entries = {}, .arguments = made.arguments, .header = {}, .text = product.name};
+}
+
+// With few rows the array gets many chunks at a time; the last one, and what is behind a bound, are others.
+TEST_F(ProgramsGolden, ProductsEqualGolden) {
+  constexpr Product kProducts[] = {{"one row", 1, 70, 200, 12},
+                                   {"one row, as deep as a request", 1, 64, wire::array::kMaxFewDepth, 12},
+                                   {"one row, deeper", 1, 130, 2 * wire::array::kMaxFewDepth + 65, 12},
+                                   {"two rows", 2, 64, 600, 10},
+                                   {"three rows", 3, 65, 129, 10},
+                                   {"four rows", 4, 640, 700, 10},
+                                   {"one row more", 5, 70, 600, 10},
+                                   {"few rows, exponents far apart", 3, 70, 300, 40},
+                                   {"few rows, all exponents", 4, 70, 600, 62}};
+  for (const Product& product : kProducts) {
+    const test::RandomProgram made = product_of(product, random_);
+    const auto arguments = place(made);
+    stream().Launch(load(made), arguments, {.budget_slices = kBudget});
+    expect_results(arguments, golden(made), made.text);
+  }
+}
+
+// The array ends in front of such a chunk, the engine executes it, and the array goes on.
+TEST_F(ProgramsGolden, ProductsWhoseOperandsAreNotAllNumbersEqualGolden) {
+  constexpr wire::Dl16 kNoNumbers[] = {wire::kDl16Nan, wire::kDl16Infinity, 0xFFFF, 1};  // 1: the smallest exponent
+  for (const wire::Dl16 code : kNoNumbers) {
+    for (const std::size_t operand : {0, 1}) {
+      test::RandomProgram made = product_of({"with one such code", 3, 70, 700, 10}, random_);
+      // Number 300 of row 1, or of column 7.
+      constexpr std::size_t kStick = wire::kStickBytes, kCode = sizeof(wire::Dl16), kAt = 300;
+      const std::size_t at = operand == 0 ? (kAt / 64 * 3 + 1) * kStick + kAt % 64 * kCode : kAt * kStick + 7 * kCode;
+      std::memcpy(&made.arguments[operand][at], &code, sizeof code);
+      const auto arguments = place(made);
+      stream().Launch(load(made), arguments, {.budget_slices = kBudget});
+      expect_results(arguments, golden(made), fmt::format("{}: {:04x} in {}", made.text, code, operand));
+    }
+  }
+}
+
+// The engine keeps some programs as checked. More of them than it keeps, small and large ones, in turn.
+TEST_F(ProgramsGolden, ManyProgramsInTurnComputeTheSameBytes) {
+  struct Loaded {
+    test::RandomProgram made;
+    Job job;
+    Contents expected;
+  };
+  std::vector<Loaded> programs;
+  for (int i = 0; i < 80; ++i) {
+    const bool small = i % 8 != 0;
+    test::RandomProgram made = test::random_program(random_, {.opcodes = test::all_opcodes(),
+                                                              .formats = {},
+                                                              .operations = small ? 3U : 12U,
+                                                              .positions = 500,
+                                                              .loops = true,
+                                                              .workspace = true});
+    Job job = load(made);
+    Contents expected = golden(made);
+    programs.push_back({std::move(made), std::move(job), std::move(expected)});
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::ranges::shuffle(programs, random_);
+    for (const Loaded& each : programs) {
+      const auto arguments = place(each.made);
+      stream().Launch(each.job, arguments, {.budget_slices = kBudget});
+      expect_results(arguments, each.expected, each.made.text);
+    }
+  }
 }
 
 TEST_F(ProgramsGolden, OneCoreAndAllCoresComputeTheSameBytes) {

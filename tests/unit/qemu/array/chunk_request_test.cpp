@@ -163,15 +163,6 @@ TEST_F(ChunkRequests, AreRefusedWhenTheyAreNone) {
     r.format = 6;
     r.depth = wire::array::kMaxDepth + 1;
   }));
-  EXPECT_TRUE(refused([](ChunkRequest& r) {
-    r.columns = 1;
-    r.depth = wire::array::kMaxDepth + 1;
-  }));
-  EXPECT_TRUE(refused([](ChunkRequest& r) { r.columns = 2; }));
-  EXPECT_TRUE(refused([](ChunkRequest& r) {
-    r.format = 6;
-    r.columns = 1;
-  }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.row_step = 64; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_step = 64; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_step = std::uint64_t{1} << 38; }));

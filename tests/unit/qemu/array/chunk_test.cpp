@@ -3,6 +3,7 @@
 #include "qemu/array/chunk.hpp"
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <cmath>
 #include <cstring>
@@ -311,48 +312,44 @@ TEST(FewRows, HaveAsManyWideSumsAsTheBoundTogether) {
   few.expect_sums(128);
 }
 
-// ---- columns --------------------------------------------------------------------------------------------------------
+// The instruction sets of this host, one after the other, as long as it exists; then its own again.
+class EachTarget {
+ public:
+  EachTarget() : all_(hwy::SupportedTargets() & HWY_TARGETS) {}
+  ~EachTarget() { choose(0); }
+  EachTarget(const EachTarget&) = delete;
+  EachTarget& operator=(const EachTarget&) = delete;
 
-TEST(Chunk, OfColumnsIsTheSameProduct) {
-  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
-  for (const unsigned binades : {8u, 34u}) {
-    for (const std::uint32_t rows : {1u, 7u, wire::array::kMaxRows}) {
-      for (const std::uint32_t depth : {64u, 63u, 1u}) {
-        for (const std::uint32_t lanes : {64u, 5u}) {
-          std::vector<wire::Dl16> row(rows * std::size_t{64}), column(64 * 64), panel(64 * 64);
-          std::ranges::generate(row, codes_of(random, binades));
-          std::ranges::generate(column, codes_of(random, 8));
-          for (std::size_t c = 0; c < 64; ++c) {
-            for (std::size_t k = 0; k < 64; ++k) panel[k * 64 + c] = column[c * 64 + k];
-          }
-          std::vector<float> sums[2];
-          std::uint32_t done[2];
-          for (std::uint32_t columns = 0; columns < 2; ++columns) {
-            sums[columns].assign(std::size_t{rows} * 64, 1.5F);
-            const auto plan = std::make_unique<ChunkPlan>();
-            plan->request = {};
-            plan->request.rows = rows;
-            plan->request.depth = depth;
-            plan->request.lanes = lanes;
-            plan->request.columns = columns;
-            for (std::size_t i = 0; i < rows; ++i) {
-              plan->row[i] = reinterpret_cast<const std::byte*>(&row[i * 64]);
-              for (std::size_t h = 0; h < 2; ++h) {
-                plan->sums[i][h] = reinterpret_cast<std::byte*>(&sums[columns][(h * rows + i) * 32]);
-              }
-            }
-            for (std::size_t n = 0; n < 64; ++n) {
-              plan->panel[n] = reinterpret_cast<const std::byte*>(&(columns != 0 ? column : panel)[n * 64]);
-            }
-            done[columns] = execute(*plan);
-          }
-          ASSERT_EQ(done[0], depth);
-          ASSERT_EQ(done[1], depth);
-          ASSERT_EQ(sums[0], sums[1]) << rows << " rows, depth " << depth << ", lanes " << lanes;
-        }
-      }
+  template <typename Visit>
+  void visit(Visit visit) const {
+    for (std::int64_t left = all_; left != 0; left &= left - 1) {
+      choose(left & -left);
+      visit(hwy::TargetName(left & -left));
     }
   }
+
+ private:
+  static void choose(std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  std::int64_t all_;
+};
+
+TEST(FewRows, AreTheSameOnEveryTargetOfTheHost) {
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  unsigned targets = 0;
+  EachTarget().visit([&](const char* name) {
+    SCOPED_TRACE(name);
+    ++targets;
+    for (std::uint32_t rows = 1; rows <= wire::array::kFewRows; ++rows) {
+      FewRows few(rows, 100, 61);
+      few.fill(codes_of(random, 12));
+      ASSERT_EQ(few.execute(), 100u);
+      few.expect_sums(100);
+    }
+  });
+  EXPECT_GT(targets, 1u) << "every x86-64 has two";
 }
 
 // ---- FP8 ------------------------------------------------------------------------------------------------------------

@@ -290,7 +290,6 @@ class RandomRequests : public Array {
       wanted.rows = word(1 + random() % wire::array::kFewRows);
       wanted.depth = word(1 + random() % wire::array::kMaxFewDepth);
     }
-    wanted.columns = word(random() % 8 == 0);
     wanted.row_step = rarely() ? random() : random() % 16 * 128;
     if (wanted.depth > wire::array::kMaxDepth || random() % 2 == 0) {
       wanted.panel_step = rarely() ? random() : random() % 16 * 128;
