@@ -58,6 +58,7 @@ class Rates {
   std::function<void()> launch_of(Op op, const std::vector<std::vector<std::int64_t>>& shapes,
                                   const std::vector<std::int64_t>& integers) {
     std::vector<svp::SpyreTensor> inputs;
+    inputs.reserve(shapes.size());
     for (const auto& shape : shapes) inputs.push_back(context_->empty(svp::DataType::Float16, shape));
     const svp::OperationOptions options{.stream = {}, .out = operations_.run(op, inputs, {}, integers).front()};
     return [=, this] { operations_.run(op, inputs, {}, integers, options); };

@@ -173,6 +173,7 @@ TEST_F(ChunkRequests, AreRefusedWhenTheyAreNone) {
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.lanes = 0; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.lanes = 65; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.row_list += 4; }));
+  EXPECT_TRUE(refused([](ChunkRequest& r) { r.row_list = std::uint64_t{1} << 38; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.panel_list = ~std::uint64_t{7}; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.sums += 64; }));
   EXPECT_TRUE(refused([](ChunkRequest& r) { r.half_step = std::uint64_t{1} << 38; }));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -298,6 +299,16 @@ TEST(FewRows, EndInFrontOfAChunkThatTheyHaveNot) {
       few.expect_sums(128);
     }
   }
+}
+
+// Whose row has no other exponent, so that none of the sums is wide.
+TEST(FewRows, EndInFrontOfARowWithAnInfinity) {
+  FewRows few(1, 128, 64);
+  few.fill([] { return kOne; });
+  std::ranges::fill(few.row[0], static_cast<wire::Dl16>(63 << 9));
+  few.row[0][70] = wire::kDl16Infinity;
+  EXPECT_EQ(few.execute(), 64u);
+  few.expect_sums(64);
 }
 
 // Eight in each chunk: the third one would have more than the bound.
