@@ -16,11 +16,13 @@
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
 namespace svp {
 namespace {
 
+using test::Gate;
 using Clock = FlexStream::Clock;
 using wire::Outcome;
 using wire::Status;
@@ -88,17 +90,6 @@ class Captures : public testing::Test {
     ADD_FAILURE() << "the stream did not fail";
     return {};
   }
-  // Until open() a stream that runs it stands still.
-  struct Gate {
-    std::function<void()> pass() {
-      return [this] { opened.wait(false); };  // bounded: every test opens it
-    }
-    void open() {
-      opened = true;
-      opened.notify_all();
-    }
-    std::atomic<bool> opened{false};
-  };
   using Events = std::vector<std::shared_ptr<Event>>;
 
   test::NativeCard card_{{.window_bytes = 32 * wire::kMiB}};
@@ -138,7 +129,7 @@ TEST_F(Captures, AReplayIsOneSubmission) {
 TEST_F(Captures, AnEventInTheMiddleEndsBeforeWhatStandsBehindIt) {
   const auto memory = allocate();
   Gate gate;
-  const auto graph = Steps().fill(memory, 1).record().host(gate.pass()).fill(memory, 2).on(a_);
+  const auto graph = Steps().fill(memory, 1).record().host(gate.passing()).fill(memory, 2).on(a_);
   Events events;
   a_.Launch(*graph, {}, &events);
   events[0]->Synchronize(soon());
@@ -151,7 +142,7 @@ TEST_F(Captures, AnEventInTheMiddleEndsBeforeWhatStandsBehindIt) {
 TEST_F(Captures, AFixedEventIsWaitedForByEachReplay) {
   const auto memory = allocate();
   Gate gate;
-  b_.LaunchHost(gate.pass());
+  b_.LaunchHost(gate.passing());
   b_.Launch(Job::fill(memory, 128, 7), {});
   const auto graph = Steps().awaiting(b_.Record()).fill(memory, 8).on(a_);
   a_.Launch(*graph);
@@ -222,7 +213,7 @@ TEST_F(Captures, AWaitBehindItsOwnRecordDoesNothing) {
   const auto own = std::make_shared<CapturedEvent>();
   const auto graph = Steps().record(own).awaiting(own).fill(memory, 1).on(a_);
   Gate gate;
-  a_.LaunchHost(gate.pass());
+  a_.LaunchHost(gate.passing());
   a_.Launch(*graph);
   b_.Launch(*graph);  // not behind the replay on the other stream
   EXPECT_EQ(value(b_, memory), 1u);
@@ -235,7 +226,7 @@ TEST_F(Captures, AWaitBeforeItsOwnRecordOrdersReplaysOfSeveralStreams) {
   const auto own = std::make_shared<CapturedEvent>();
   const auto graph = Steps().awaiting(own).fill(memory, 1).record(own).on(a_);
   Gate gate;
-  a_.LaunchHost(gate.pass());
+  a_.LaunchHost(gate.passing());
   a_.Launch(*graph);
   b_.Launch(*graph);
   EXPECT_FALSE(b_.Query());
@@ -297,7 +288,7 @@ TEST_F(Captures, WhatAFunctionThrowsIsTheStreamsErrorAndNothingBehindItRuns) {
 TEST_F(Captures, AFailedEventFailsTheReplayThatWaitsForIt) {
   const auto memory = allocate();
   Gate gate;
-  b_.LaunchHost(gate.pass());  // else it may fail before there is an event
+  b_.LaunchHost(gate.passing());  // else it may fail before there is an event
   b_.LaunchHost([] { throw std::runtime_error("no"); });
   const auto failed = b_.Record();
   gate.open();
@@ -316,7 +307,7 @@ TEST_F(Captures, AFailedEventFailsTheReplayThatWaitsForIt) {
 TEST_F(Captures, AResetOfTheStreamFailsTheEventsOfItsReplays) {
   const auto memory = allocate();
   Gate gate;
-  const auto graph = Steps().host(gate.pass()).fill(memory, 1).record().on(a_);
+  const auto graph = Steps().host(gate.passing()).fill(memory, 1).record().on(a_);
   Events events;
   a_.Launch(*graph, {}, &events);
   b_.Wait(events[0]);
@@ -412,7 +403,7 @@ TEST_F(RecoveredCaptures, WhatStandsBehindAFailedWaitIsNotSentAgain) {
   a_.Synchronize(soon());
   Gate gate;
   b_.LaunchHost([&] {
-    gate.pass()();
+    gate.pass();
     throw std::runtime_error("no");
   });
   const auto failing = b_.Record();
@@ -435,7 +426,7 @@ TEST_F(RecoveredCaptures, WhatHadNotStartedIsSentAgainAndItsEventsHaveFailed) {
   const auto memory = allocate(), other = allocate();
   Gate gate;
   a_.LaunchHost([&] {
-    gate.pass()();
+    gate.pass();
     throw std::runtime_error("no");
   });
   int runs = 0;

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -16,6 +15,7 @@
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
@@ -207,13 +207,13 @@ TEST_F(Events, AnEventMayOutliveItsContext) {
     done = other.default_stream().Record();
     done->Synchronize(soon());
     // The context's end waits for the function, and sends nothing that stands behind it.
-    std::promise<void> gate;
-    other.default_stream().LaunchHost([opened = gate.get_future().share()] {
-      opened.wait();  // bounded: by the set_value() of this test
+    test::Gate gate;
+    other.default_stream().LaunchHost([pass = gate.passing()] {
+      pass();
       throw std::runtime_error("no");
     });
     cut_off = other.default_stream().Record();
-    gate.set_value();
+    gate.open();
   }
   EXPECT_TRUE(done->Query());
   done->Synchronize();
@@ -283,10 +283,8 @@ TEST_F(Events, OnAStreamThatFailedNoEventIsRecorded) {
 
 // A function of the host keeps the signal from being sent; the reset takes it away.
 TEST_F(Events, AResetOfTheAwaitedStreamEndsTheWait) {
-  std::promise<void> gate;
-  a_.LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: by the set_value() of this test
-  });
+  test::Gate gate;
+  a_.LaunchHost(gate.passing());
   const auto event = a_.Record();
   b_.Wait(event);
   fill(b_, 1);
@@ -294,7 +292,7 @@ TEST_F(Events, AResetOfTheAwaitedStreamEndsTheWait) {
   a_.Reset();
   expect_error(b_, Status::EventFailed);
   EXPECT_EQ(event->stage(), EventStage::Failed);
-  gate.set_value();
+  gate.open();
   EXPECT_THROW(event->Synchronize(soon()), Error);
   b_.Reset();
   EXPECT_NE(value(b_), 1u) << "nothing behind the wait has run";
@@ -479,14 +477,14 @@ TEST_F(SharedEvents, OrderStreamsOfTwoFunctions) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<bool> before{false};
     bool seen = false;
-    std::promise<void> gate;
-    a_.LaunchHost([&before, opened = gate.get_future().share()] {
-      opened.wait();  // bounded: by the set_value() of this test
+    test::Gate gate;
+    a_.LaunchHost([&] {
+      gate.pass();
       before = true;
     });
     b_.Wait(a_.Record());
     b_.LaunchHost([&] { seen = before; });
-    gate.set_value();
+    gate.open();
     b_.Synchronize(soon());
     EXPECT_TRUE(seen);
     a_.Synchronize(soon());
@@ -508,8 +506,13 @@ TEST_F(SharedEvents, AnErrorOfTheOwnerFailsTheWaiterAndNamesNoStreamOfIt) {
   b_.Wait(a_.Record()->share());  // from now on nobody has to be asked
   b_.Synchronize(soon());
   card_.pause();
-  a_.LaunchHost([] { throw std::runtime_error("no"); });
+  test::Gate gate;
+  a_.LaunchHost([&gate] {
+    gate.pass();
+    throw std::runtime_error("no");
+  });
   b_.Wait(a_.Record()->share());
+  gate.open();
   card_.resume();
   EXPECT_THROW(a_.Synchronize(soon()), StreamError);
   a_.Reset();  // the card has not seen the error of a function of the host

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -13,32 +12,16 @@
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
 namespace svp {
 namespace {
 
+using test::Gate;
 using Clock = FlexStream::Clock;
 
 Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
-
-// Where a function waits for the test.
-class Gate {
- public:
-  void pass() {
-    arrived_.set_value();
-    opened_.wait();  // bounded: each test opens its gate
-  }
-  void wait_for_arrival() {
-    arrived_.get_future().wait();  // bounded: the function begins, or ctest ends the program
-  }
-  void open() { opening_.set_value(); }
-
- private:
-  std::promise<void> arrived_;
-  std::promise<void> opening_;
-  const std::shared_future<void> opened_ = opening_.get_future().share();
-};
 
 class HostCallTest : public testing::Test {
  protected:

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <future>
 #include <mutex>
 #include <vector>
 
@@ -12,29 +11,12 @@
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/runtime/played_sum.hpp"
 
 namespace svp::test {
 
 inline FlexStream::Clock::time_point soon() { return FlexStream::Clock::now() + test_bounds::kWork; }
-
-// Where a function waits for the test.
-class Gate {
- public:
-  void pass() {
-    arrived_.set_value();
-    opened_.wait();  // bounded: each test opens its gate
-  }
-  void wait_for_arrival() {
-    arrived_.get_future().wait();  // bounded: the function begins, or ctest ends the program
-  }
-  void open() { opening_.set_value(); }
-
- private:
-  std::promise<void> arrived_;
-  std::promise<void> opening_;
-  const std::shared_future<void> opened_ = opening_.get_future().share();
-};
 
 // What an observer of one launch was told; read after Synchronize, the counters at any time.
 class LaunchRecords final : public LaunchObserver {
