@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "host_driver/tensor/layout_digits.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
 
@@ -35,11 +36,12 @@ template <typename Visit>
 void for_each_element(const TensorForm& form, Visit visit) {
   const std::vector<std::int64_t>& size = form.view.size;
   const std::int64_t count = element_count(form.view);
+  const LayoutDigits digits(form.layout);
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t rest = i;
     std::int64_t host = form.view.offset;
     for (std::size_t d = size.size(); d-- > 0; rest /= size[d]) host += rest % size[d] * form.view.stride[d];
-    visit(i, static_cast<std::size_t>(*device_offset_of(form.layout, host)) * item_bytes(form.layout.device_dtype));
+    visit(i, static_cast<std::size_t>(*digits.offset_of(host)) * item_bytes(form.layout.device_dtype));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/ops/lowering.hpp"
+#include "host_driver/tensor/layout_digits.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
 
@@ -236,11 +237,12 @@ const Value& causal_mask(Lowering& lowering, std::int64_t queries, std::int64_t 
   const TensorForm form = TensorForm::dense(like.form.base.dtype, {queries, keys}, like.form.layout.device_dtype);
   if (!form.has_elements()) return lowering.keep(lowering.writer().data(form, {}));
   std::vector<std::uint16_t> codes(form.layout.device_bytes() / sizeof(std::uint16_t));
+  const LayoutDigits digits(form.layout);
   const auto hidden = wire::dl16_from_fp64(kHidden);
   for (std::int64_t i = 0; i < queries; ++i) {
     for (std::int64_t j = i + keys - queries + 1; j < keys; ++j) {
       if (j < 0) continue;
-      codes[static_cast<std::size_t>(*device_offset_of(form.layout, i * keys + j))] = hidden;
+      codes[static_cast<std::size_t>(*digits.offset_of(i * keys + j))] = hidden;
     }
   }
   return lowering.keep(lowering.writer().data(form, std::as_bytes(std::span(codes))));

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/tensor/layout_digits.hpp"
+
 namespace svp {
 
 using spyre::CopyNeeded;
@@ -18,9 +20,6 @@ using spyre::CopyNeeded;
 namespace {
 
 using Dims = std::vector<std::int64_t>;
-
-// Indices and offsets of a tensor stay below this, so that sums of two of them never wrap.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
 
 std::string text(const Dims& dims) {
   std::string result = "[";
@@ -39,63 +38,6 @@ std::optional<std::int64_t> sum(std::int64_t a, std::int64_t b, std::int64_t c) 
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
-// ---- what the layout says: a host index is a number whose digits are the card's indices -----------------------------
-
-// A device dimension of more than one index that a host index steps through.
-struct Digit {
-  std::int64_t weight;  // host elements per step: its entry of stride_map
-  std::int64_t extent;
-  std::int64_t device_stride;  // elements
-  std::size_t dimension;       // of the layout
-};
-
-// An index, or a step from one to another, by digits.
-struct Position {
-  Dims digits;
-  std::int64_t left_over = 0;  // what is no digit's: not 0 when no element lies there
-};
-
-class Digits {
- public:
-  explicit Digits(const SpyreTensorLayout& layout) {
-    // An extent of 0, also of a dimension that walks nothing, leaves no place. The product of the others may be any
-    // then.
-    places_ = std::ranges::find(layout.device_size, 0) == layout.device_size.end();
-    if (!places_) return;
-    std::int64_t stride = 1;
-    for (std::size_t j = layout.device_size.size(); j-- > 0;) {
-      if (layout.device_size[j] > 1 && layout.stride_map[j] > 0) {
-        digits_.push_back({layout.stride_map[j], layout.device_size[j], stride, j});
-      }
-      stride *= layout.device_size[j];
-    }
-    std::ranges::sort(digits_, [](const Digit& a, const Digit& b) {
-      return a.weight != b.weight ? a.weight > b.weight : a.dimension < b.dimension;
-    });
-  }
-
-  bool any_places() const { return places_; }
-  std::size_t count() const { return digits_.size(); }
-  const Digit& operator[](std::size_t level) const { return digits_[level]; }
-  // The digit `level` and those below it begin again after so many host elements.
-  std::int64_t period(std::size_t level) const { return level == 0 ? kMostElements : digits_[level - 1].weight; }
-
-  // The largest weight first, as in any positional system.
-  Position of(std::int64_t index) const {
-    Position position;
-    for (const Digit& digit : digits_) {
-      position.digits.push_back(index / digit.weight);
-      index %= digit.weight;
-    }
-    position.left_over = index;
-    return position;
-  }
-
- private:
-  std::vector<Digit> digits_;
-  bool places_ = true;
-};
-
 // ---- the walk: loops over the view, cut until the card's address is linear ------------------------------------------
 
 struct ViewLoop {
@@ -112,7 +54,7 @@ struct ViewPiece {
 
 class Splitter {
  public:
-  explicit Splitter(const Digits& digits) : digits_(digits) {}
+  explicit Splitter(const LayoutDigits& digits) : digits_(digits) {}
 
   // False: more than kMostNests pieces. Not recursive: a caller's stack may be small.
   bool split(ViewPiece whole) {
@@ -250,7 +192,7 @@ class Splitter {
     return part;
   }
 
-  const Digits& digits_;
+  const LayoutDigits& digits_;
   std::vector<ViewPiece> pending_;  // the next one last
   std::vector<ViewPiece> parts_;    // of the piece that is being cut, in order
   std::vector<ViewPiece> done_;
@@ -264,25 +206,13 @@ struct NestLoop {
   std::int64_t host;
 };
 
-// Where the index lies, or nothing when it is not in the tensor.
-std::optional<std::int64_t> device_offset(const Digits& digits, std::int64_t index) {
-  const Position at = digits.of(index);
-  if (at.left_over != 0 || !digits.any_places()) return std::nullopt;
-  std::int64_t offset = 0;
-  for (std::size_t k = 0; k < digits.count(); ++k) {
-    if (at.digits[k] >= digits[k].extent) return std::nullopt;
-    offset += at.digits[k] * digits[k].device_stride;
-  }
-  return offset;
-}
-
 // One loop per device dimension, in the layout's order, when the piece's loops step through one each: the form in which
 // whole tensors are described.
-std::optional<std::vector<NestLoop>> by_dimension(const SpyreTensorLayout& layout, const Digits& digits,
+std::optional<std::vector<NestLoop>> by_dimension(const SpyreTensorLayout& layout, const LayoutDigits& digits,
                                                   const std::vector<ViewLoop>& loops) {
   std::vector<std::optional<NestLoop>> of(layout.device_size.size());
   for (const ViewLoop& loop : loops) {
-    const Dims at = digits.of(loop.step).digits;
+    const Dims at = digits.of(loop.step);
     std::optional<std::size_t> moved;
     for (std::size_t k = 0; k < at.size(); ++k) {
       if (at[k] == 0) continue;
@@ -316,10 +246,10 @@ void merge(std::vector<NestLoop>& loops) {
   }
 }
 
-std::vector<NestLoop> by_stride(const Digits& digits, const std::vector<ViewLoop>& loops) {
+std::vector<NestLoop> by_stride(const LayoutDigits& digits, const std::vector<ViewLoop>& loops) {
   std::vector<NestLoop> result;
   for (const ViewLoop& loop : loops) {
-    const Dims at = digits.of(loop.step).digits;
+    const Dims at = digits.of(loop.step);
     std::int64_t device = 0;
     for (std::size_t k = 0; k < at.size(); ++k) device += at[k] * digits[k].device_stride;
     result.push_back({loop.count, device, loop.host});
@@ -348,14 +278,14 @@ void add_copies(const SpyreTensorLayout& layout, std::vector<NestLoop>& loops, b
   }
 }
 
-StridedLoops nest_of(const SpyreTensorLayout& layout, const Digits& digits, const ViewPiece& piece,
+StridedLoops nest_of(const SpyreTensorLayout& layout, const LayoutDigits& digits, const ViewPiece& piece,
                      TransferDirection direction) {
   auto loops = by_dimension(layout, digits, piece.loops);
   const bool one_per_dimension = loops.has_value();
   if (!loops) loops = by_stride(digits, piece.loops);
   const bool to_device = direction == TransferDirection::ToDevice;
   if (to_device) add_copies(layout, *loops, one_per_dimension);
-  const std::int64_t device = device_offset(digits, piece.index).value();
+  const std::int64_t device = digits.offset_of(piece.index).value();
   StridedLoops nest;
   for (const NestLoop& loop : *loops) {
     nest.size.push_back(loop.count);
@@ -459,14 +389,14 @@ DeviceView without_repeats(const DeviceView& view, const Dims& host_stride) {
 }
 
 // The first and the last element of a piece are in the tensor, and its steps lead from element to element.
-void require_inside(const Digits& digits, const ViewPiece& piece, const DeviceView& view) {
+void require_inside(const LayoutDigits& digits, const ViewPiece& piece, const DeviceView& view) {
   std::int64_t last = piece.index;
   bool steps = true;
   for (const ViewLoop& loop : piece.loops) {
     last += (loop.count - 1) * loop.step;
-    steps &= digits.of(loop.step).left_over == 0;
+    steps &= digits.expresses(loop.step);
   }
-  if (steps && device_offset(digits, piece.index) && device_offset(digits, last)) return;
+  if (steps && digits.offset_of(piece.index) && digits.offset_of(last)) return;
   throw InvalidArgument("view",
                         "the view is not inside of the tensor: size " + text(view.size) + ", stride " +
                             text(view.stride) + ", offset " + std::to_string(view.offset),
@@ -491,8 +421,7 @@ std::int64_t StridedLoops::element_count() const {
 }
 
 std::optional<std::int64_t> device_offset_of(const SpyreTensorLayout& layout, std::int64_t host_index) {
-  if (host_index < 0) return std::nullopt;
-  return device_offset(Digits(layout), host_index);
+  return LayoutDigits(layout).offset_of(host_index);
 }
 
 std::vector<StridedLoops> describe_transfer(const SpyreTensorLayout& layout, const DeviceView& view,
@@ -517,7 +446,7 @@ std::vector<StridedLoops> describe_transfer(const SpyreTensorLayout& layout, con
   for (std::size_t d = 0; d < distinct.size.size(); ++d) {
     if (distinct.size[d] > 1) whole.loops.push_back({distinct.size[d], distinct.stride[d], host_stride[d]});
   }
-  const Digits digits(layout);
+  const LayoutDigits digits(layout);
   Splitter splitter(digits);
   if (!splitter.split(std::move(whole))) {
     throw CopyNeeded("view", "the view is in more than " + std::to_string(kMostNests) + " pieces on the card",

@@ -9,6 +9,7 @@
 
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/tensor/element_format.hpp"
+#include "host_driver/tensor/layout_digits.hpp"
 
 namespace svp::test {
 namespace {
@@ -331,8 +332,9 @@ std::optional<std::string> TensorCopies::check_bytes(const Modelled& tensor) {
   std::vector<std::byte> expected(bytes, std::byte{0});
   const std::size_t item = item_bytes(tensor.tensor.layout().device_dtype);
   const DeviceView all = DeviceView::whole(tensor.tensor.base_shape());
+  const LayoutDigits digits(tensor.tensor.layout());
   for_each_pair(all, all.stride, [&](std::int64_t at, std::int64_t) {
-    const auto place = static_cast<std::size_t>(device_offset_of(tensor.tensor.layout(), at).value());
+    const auto place = static_cast<std::size_t>(digits.offset_of(at).value());
     std::memcpy(expected.data() + place * item, &tensor.codes[static_cast<std::size_t>(at)], item);
   });
   if (found == expected) return std::nullopt;
