@@ -2,7 +2,8 @@
 #include "host_driver/compiler/bundle.hpp"
 
 #include <algorithm>
-#include <set>
+#include <functional>
+#include <vector>
 
 #include "host_driver/spyrecode/directory.hpp"
 
@@ -10,18 +11,21 @@ namespace svp::compiler {
 
 namespace {
 
+// The end: the execution has none of this id.
+std::vector<Execution::Binding>::const_iterator find_binding(const Execution& execution, std::int64_t id) {
+  const auto& bindings = execution.bindings;
+  const auto found = std::ranges::lower_bound(bindings, id, std::ranges::greater{}, &Execution::Binding::id);
+  return found != bindings.end() && found->id == id ? found : bindings.end();
+}
+
 void check_bindings(const Sdsc& sdsc, const Execution& execution) {
   const SourcePlace place{.file = kBundleFileName, .line = execution.line, .path = {}};
-  std::set<std::int64_t> bound;
-  for (const Execution::Binding& binding : execution.bindings) {
-    if (!bound.insert(binding.id).second) {
-      refuse(place, "symbol id " + std::to_string(binding.id) + " stands twice");
-    }
-  }
+  const auto twice = std::ranges::adjacent_find(execution.bindings, {}, &Execution::Binding::id);
+  if (twice != execution.bindings.end()) refuse(place, "symbol id " + std::to_string(twice->id) + " stands twice");
   for (const SdscTensor& tensor : sdsc.tensors) {
     if (tensor.memory == Memory::Lx) continue;
     for (const std::int64_t id : tensor.start) {
-      if (bound.contains(id)) continue;
+      if (find_binding(execution, id) != execution.bindings.end()) continue;
       refuse(place,
              "symbol id " + std::to_string(id) + " of " + tensor.name + " (" + sdsc.file + ") is given no value");
     }
@@ -99,7 +103,7 @@ Bundle read_bundle(const std::filesystem::path& directory, BundleFiles& files) {
 }
 
 const SymbolicAddress& address_of(const Execution& execution, std::int64_t id) {
-  return std::ranges::find(execution.bindings, id, &Execution::Binding::id)->address;
+  return find_binding(execution, id)->address;
 }
 
 }  // namespace svp::compiler

@@ -2,6 +2,7 @@
 #include "host_driver/compiler/bundle_text.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -401,6 +402,7 @@ Statement Parser::parse_execution() {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     execution.bindings.push_back({(*ids)[i], std::move(operands[i])});
   }
+  std::ranges::sort(execution.bindings, std::ranges::greater{}, &Execution::Binding::id);
   return {std::move(execution)};
 }
 

@@ -22,7 +22,7 @@ struct Execution {
     SymbolicAddress address;
   };
   std::string sdsc_file;  // a plain name
-  std::vector<Binding> bindings;
+  std::vector<Binding> bindings;  // by id, the largest first, as torch-spyre counts: -1, -2, …
   unsigned line = 0;
 };
 

@@ -281,9 +281,9 @@ class Run {
   // Where an element is written: in scratchpads, for every core that has it.
   template <typename Visit>
   void each_place(const SdscTensor& tensor, const Index& index, Visit visit) const {
+    if (tensor.memory != Memory::Lx) return visit(place(tensor, index, core_of(tensor, index)));
     for (std::uint32_t core = 0; core < sdsc_.cores; ++core) {
-      const bool here = tensor.memory == Memory::Lx ? has(core, tensor, index, false) : core == core_of(tensor, index);
-      if (here) visit(place(tensor, index, core));
+      if (has(core, tensor, index, false)) visit(place(tensor, index, core));
     }
   }
   void put(const SdscTensor& tensor, const Index& index, double value) const {
