@@ -35,6 +35,7 @@ struct OpRun {
 
 std::unique_ptr<svp::Context> open_card(const RunOpOptions& options) {
   svp::ContextOptions context;
+  context.runtime.elide_corrections = true;  // as for a user of spyre::Context
   if (options.own_card) {
     svp::CardOptions& card = context.card.emplace();
     card.cores = options.cores;

@@ -136,6 +136,7 @@ int run_transformer(const RunTransformerOptions& options) {
   {
     Progress progress("booting the card");
     svp::ContextOptions context_options;
+    context_options.runtime.elide_corrections = true;  // as for a user of spyre::Context
     if (options.cores != 0) context_options.card.emplace().cores = options.cores;
     const auto context = svp::Context::open(std::move(context_options));
     run.device = context->device_name();

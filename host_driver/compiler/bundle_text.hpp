@@ -21,7 +21,7 @@ struct Execution {
     std::int64_t id = 0;
     SymbolicAddress address;
   };
-  std::string sdsc_file;  // a plain name
+  std::string sdsc_file;          // a plain name
   std::vector<Binding> bindings;  // by id, the largest first, as torch-spyre counts: -1, -2, …
   unsigned line = 0;
 };

@@ -167,7 +167,7 @@ class PreparedLaunch {
   const FlexAllocator& allocator_;
   StreamChannel::Reservation reservation_;
   std::optional<BoundOperands> operands_;
-  std::shared_ptr<const SlotMemory> slots_;
+  std::shared_ptr<SlotMemory> slots_;
   std::uint32_t walks_ = 1;
   bool later_ = false;      // the blocks of all tiles but the first are written when the stream comes to them
   bool in_stream_ = false;  // those of the first one as well, by a thread of the pool

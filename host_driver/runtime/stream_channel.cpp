@@ -49,7 +49,7 @@ void StreamChannel::close() {
 }
 
 void StreamChannel::end_at_close() {
-  std::shared_ptr<const SlotMemory> slots;
+  std::shared_ptr<SlotMemory> slots;
   const Locked lock(*this);
   drop_waiting();
   drop_kept();
@@ -304,16 +304,16 @@ void StreamChannel::forget_unsent(const LinkedList<Unit>& list, std::size_t bloc
   }
 }
 
-std::shared_ptr<const SlotMemory> StreamChannel::slots_for(const std::shared_ptr<FlexAllocator>& allocator,
-                                                           std::uint64_t bytes, SlotMemory::Need need) {
+std::shared_ptr<SlotMemory> StreamChannel::slots_for(const std::shared_ptr<FlexAllocator>& allocator,
+                                                     std::uint64_t bytes, SlotMemory::Need need) {
   const auto fits = [&] { return slots_.memory() != nullptr && slots_.memory()->slot_bytes() >= bytes; };
   {
     const std::lock_guard guard(mutex_);
     if (fits()) return slots_.memory();
   }
-  auto memory = SlotMemory::allocate(allocator, bytes, need);
+  auto memory = SlotMemory::allocate(allocator, bytes, need, rules_.elide_corrections);
   if (memory == nullptr) return nullptr;
-  std::shared_ptr<const SlotMemory> before;  // let go of without the lock
+  std::shared_ptr<SlotMemory> before;  // let go of without the lock
   const std::lock_guard guard(mutex_);
   if (fits()) return slots_.memory();  // another thread was first
   before = slots_.replace(memory);

@@ -124,8 +124,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
   // Slots for correction tensors of up to `bytes`, for launches that overlap or leave out their DMA, or whose tensor is
   // larger than the stream's first slot. When there is no memory for them: as SlotMemory::allocate.
-  std::shared_ptr<const SlotMemory> slots_for(const std::shared_ptr<FlexAllocator>& allocator, std::uint64_t bytes,
-                                              SlotMemory::Need need);
+  std::shared_ptr<SlotMemory> slots_for(const std::shared_ptr<FlexAllocator>& allocator, std::uint64_t bytes,
+                                        SlotMemory::Need need);
   bool elides_corrections() const { return rules_.elide_corrections; }
 
   // The next launch begins when everything before it has ended. Throws as reserve().

@@ -108,7 +108,7 @@ void StreamChannel::move_memory(HostMemory& memory, StagingEngine& staging) {
 void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t stream) {
   // Outside of the lock: it waits for deliveries, and those take the lock. Nothing is in flight yet.
   device->set_credit_sink(stream, this);
-  std::shared_ptr<const SlotMemory> slots;  // of the device before; let go of without the lock
+  std::shared_ptr<SlotMemory> slots;  // of the device before; let go of without the lock
   const std::lock_guard guard(mutex_);
   slots = slots_.replace(nullptr);
   last_error_.reset();

@@ -87,7 +87,7 @@ struct LaunchState {
   AllocationUses uses{};                      // what the card still reads and writes: operands, transfers
   RecordedUses recorded{};                    // what was released and is kept for this launch and those before it
   std::shared_ptr<const void> program{};      // and the loaded program
-  std::shared_ptr<const SlotMemory> slots{};  // for its corrections; null: the stream's first slot
+  std::shared_ptr<SlotMemory> slots{};        // for its corrections; null: the stream's first slot
   std::shared_ptr<const void> keep_alive{};   // the caller's
   std::shared_ptr<TileBlocks> tiles{};        // writes the blocks of a tiled launch; null: all are written
   SpareBlocks spare{};                        // empty unless some have still to be written

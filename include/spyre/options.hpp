@@ -71,8 +71,9 @@ struct ContextOptions {
   // "checksum". Costs both sides a pass over the bytes.
   bool checksums = false;
   // A launch whose correction tensor is on the card already, byte by byte, from an earlier launch of its stream, does
-  // not send it again. False: each launch sends its own, as the RFC says.
-  bool elide_corrections = false;
+  // not send it again. A stream keeps up to 256 of them, in 128 KiB of the Program region. False: each launch sends its
+  // own, as the RFC says.
+  bool elide_corrections = true;
 };
 
 enum class StreamPriority : std::uint32_t { Low = 0, High = 1 };

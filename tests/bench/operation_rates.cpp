@@ -2,7 +2,8 @@
 // What small operations take, those of a decoder's token: microseconds of one launch, many in a row, and each waited
 // for alone; two that alternate. The best of several rounds.
 //
-//   operation_rates [CORES]     of a card of its own, 1 when not said; SPYRE_ARRAY=off for one without compute array
+//   operation_rates [CORES]     of a card of its own, 1 when not said; SPYRE_ARRAY=off for one without compute array;
+//                               SPYRE_BENCH_ALL_CORRECTIONS=1 sends each launch's correction tensor
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,6 +52,7 @@ class Rates {
   static std::unique_ptr<svp::Context> open(unsigned cores) {
     svp::ContextOptions options;
     options.card.emplace().cores = cores;
+    options.runtime.elide_corrections = std::getenv("SPYRE_BENCH_ALL_CORRECTIONS") == nullptr;
     return svp::Context::open(std::move(options));
   }
 

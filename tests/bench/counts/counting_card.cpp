@@ -28,8 +28,9 @@ Table* map_table(const svp::UniqueFd& file) {
   return static_cast<Table*>(at);
 }
 
-std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, unsigned virtual_functions) {
+std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, unsigned virtual_functions, bool elides_corrections) {
   svp::ContextOptions options;
+  options.runtime.elide_corrections = elides_corrections;
   svp::CardOptions& card = options.card.emplace();
   card.cores = 1;
   card.virtual_functions = virtual_functions;
@@ -57,10 +58,10 @@ void add(Totals& to, const Totals& more) {
 
 }  // namespace
 
-CountingCard::CountingCard(unsigned virtual_functions)
+CountingCard::CountingCard(unsigned virtual_functions, bool elides_corrections)
     : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)),
       table_(map_table(file_)),
-      context_(boot(file_, virtual_functions)) {
+      context_(boot(file_, virtual_functions, elides_corrections)) {
   bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
   client_ = std::make_unique<bench::BlockClient>(context_->device());
 }

@@ -40,7 +40,7 @@ class CountingCard {
  public:
   // Boots a card whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator loads no
   // plugin.
-  explicit CountingCard(unsigned virtual_functions = 0);
+  explicit CountingCard(unsigned virtual_functions = 0, bool elides_corrections = false);
   ~CountingCard();
 
   svp::Context& context() { return *context_; }

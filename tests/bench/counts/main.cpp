@@ -52,14 +52,14 @@ int run(int argc, char** argv) {
   std::size_t functions = 0;
   app.add_option("--functions", functions, "also the N most expensive functions of the firmware, for each row");
   CLI11_PARSE(app, argc, argv);
-  counts::CountingCard card;
+  counts::CountingCard card, eliding(0, true);
   const auto job = bench::load_empty_kernel(card.context());
   const auto nop = svp::test::Blocks::nop();
   const auto kernel = bench::compute_block(job, card.context().runtime().allocator());
   const auto prepared = bench::call_block(card.context(), kernel, 1);
   const auto call = bench::call_block(card.context(), kernel, wire::kMaxBufferBlocks);
   const counts::StickTransfer transfer(card.context());
-  svp::Operations operations(card.context());
+  svp::Operations operations(card.context()), again(eliding.context());
   const std::vector<std::pair<std::string, Counted>> rows{
       {"empty control block, in a batch", card.in_batches(nop, kBatches)},
       {"empty kernel, in a batch", card.in_batches(kernel, kBatches)},
@@ -68,6 +68,8 @@ int run(int argc, char** argv) {
       {"transfer of a stick to the card, in a batch", card.in_batches(transfer.block(), kBatches)},
       {"program of one addition, one stick", addition(card, operations, 1, 64)},
       {"program of one addition, [64,128]", addition(card, operations, 64, 128)},
+      {"one stick, its correction is on the card", addition(eliding, again, 1, 64)},
+      {"[64,128], its correction is on the card", addition(eliding, again, 64, 128)},
       {"empty control block alone, with the polls of its wait", card.one_by_one(nop, kRoundTrips)},
   };
   print_head("of hart 0, per block");

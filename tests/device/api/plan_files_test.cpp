@@ -189,10 +189,11 @@ TEST_F(PlanFiles, ALaunchUnderWayKeepsAnUnloadedProgram) {
   const auto a = integers(64 * 64, 5);
   const auto b = integers(64 * 64, 6);
   const std::array tensors{on_card(a, {64, 64}), on_card(b, {64, 64}), output({64, 64})};
-  context().Synchronize(soon());
+  auto stream = context().stream();
+  spyre::LaunchKernel(stream, plan, tensors);  // the stream has what it needs from now on
+  stream.Synchronize(soon());
   const std::uint64_t loaded = bytes();
   std::promise<void> open;
-  auto stream = context().stream();
   stream.LaunchHost([gate = open.get_future().share()] {
     if (gate.wait_for(test_bounds::kCompute) != std::future_status::ready) throw std::runtime_error("never opened");
   });

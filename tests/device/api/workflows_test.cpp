@@ -30,19 +30,36 @@ using svp::trace::Kind;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+// What all contexts of this process record into: they look at the variable once. Goes with the process.
+class TraceFolder {
+ public:
+  TraceFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "workflows-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+    ::setenv("SPYRE_TRACE", path_.c_str(), 1);
+  }
+  ~TraceFolder() { std::filesystem::remove_all(path_); }
+  TraceFolder(const TraceFolder&) = delete;
+  TraceFolder& operator=(const TraceFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 class Workflows : public ApiCard {
  protected:
   static constexpr std::int64_t kTile = 128;
 
+  // The sequences of the RFC: each launch sends its correction.
   static void SetUpTestSuite() {
-    std::string name = (std::filesystem::temp_directory_path() / "workflows-XXXXXX").string();
-    folder() = ::mkdtemp(name.data());
-    ::setenv("SPYRE_TRACE", folder().c_str(), 1);
-    open({});
+    spyre::ContextOptions options;
+    options.elide_corrections = false;
+    open_with_trace(std::move(options));
   }
-  static void TearDownTestSuite() {
-    ApiCard::TearDownTestSuite();
-    std::filesystem::remove_all(folder());
+  static void open_with_trace(spyre::ContextOptions options) {
+    (void)folder();
+    open(std::move(options));
   }
   // What is recorded from here on is this test's.
   Workflows() : before_(everything().size()) {}
@@ -105,9 +122,9 @@ class Workflows : public ApiCard {
   };
 
  private:
-  static std::filesystem::path& folder() {
-    static std::filesystem::path path;
-    return path;
+  static const std::filesystem::path& folder() {
+    static const TraceFolder folder;
+    return folder.path();
   }
   static std::vector<Entry> everything() {
     const auto traces = svp::value_or_throw(svp::trace::read_folder(folder()));
@@ -160,6 +177,29 @@ TEST_F(Workflows, Workflow2Loading) {
               ElementsAre("DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add",  //
                           "DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add",  //
                           "DMA correction", "COMPUTE matmul", "DMA correction", "COMPUTE add"));
+}
+
+class WorkflowsByDefault : public Workflows {
+ protected:
+  static void SetUpTestSuite() { open_with_trace({}); }
+};
+
+TEST_F(WorkflowsByDefault, ALaunchOfTheSameTensorsIsOneBlock) {
+  spyre::ExecutionPlan plan;
+  plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("add"), {{"M", kTile}, {"N", kTile}})));
+  context().load(plan);
+  const SpyreTensor a = filled(kTile, kTile, 1), b = filled(kTile, kTile, 2), c = filled(kTile, kTile, 0);
+  context().Synchronize(soon());
+  const std::size_t before = blocks().size();
+  auto stream = context().default_stream();
+  for (const auto& tensors : {std::array{a, b, c}, std::array{a, b, c}, std::array{b, c, a}, std::array{a, b, c}}) {
+    spyre::LaunchKernel(stream, plan, tensors);
+  }
+  stream.Synchronize(soon());
+  const auto all = blocks();
+  EXPECT_THAT(std::vector(all.begin() + static_cast<std::ptrdiff_t>(before), all.end()),
+              ElementsAre("DMA correction", "COMPUTE add", "COMPUTE add",  //
+                          "DMA correction", "COMPUTE add", "COMPUTE add"));
 }
 
 // What has to be loaded waits for no launch: neither load() nor the first use of an operation.
