@@ -13,9 +13,6 @@ namespace svp::array {
 inline constexpr unsigned kChunkLanes = wire::kStickBytes / 2;
 inline constexpr unsigned kHalf = kChunkLanes / 2;
 
-// Of a place among the sums of a row, halves one behind the other.
-constexpr unsigned lane_of(unsigned place) { return wire::array::lane_of_sum(place / kHalf, place % kHalf); }
-
 // Exponents of the numbers that are not zero.
 struct Spread {
   std::uint16_t below_smallest = 0xFFFF;  // magnitude less one

@@ -30,7 +30,7 @@ inline constexpr unsigned kPartLanes = 16;
 inline constexpr unsigned kParts = kChunkLanes / kPartLanes;
 using PanelPart = double[wire::array::kMaxDepth][kPartLanes];
 
-// Operands as doubles; lanes of the panel stand in the order of the sums.
+// Operands as doubles, and sums; lanes stand in their order.
 struct alignas(64) ChunkNumbers {
   double row[wire::array::kMaxRows][kChunkLanes];
   PanelPart panel[kParts];
@@ -60,10 +60,29 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- DL16 -----------------------------------------------------------------------------------------------------------
 
-HWY_INLINE double number(std::uint16_t code) {
-  const std::uint64_t magnitude = code & wire::kDl16MagnitudeBits;
-  const std::uint64_t bits = magnitude == 0 ? 0 : (magnitude << 43) + (std::uint64_t{kDoubleExponentOfZero} << 52);
-  return std::bit_cast<double>(bits | static_cast<std::uint64_t>(code & wire::kDl16SignBit) << 48);
+inline constexpr unsigned kBlockLanes = 8;
+
+// Sign and magnitude of a block of codes move to their places in the upper words of doubles, which get the exponent
+// that DL16's lacks; zeros stay zeros. Vectors of 16 bytes: larger ones would leave the numbers in another order.
+HWY_INLINE void put_numbers(const std::uint16_t* code, double* number) {
+  constexpr hn::FixedTag<std::uint16_t, kBlockLanes> codes;
+  constexpr hn::RepartitionToWide<decltype(codes)> words;
+  constexpr hn::RebindToSigned<decltype(words)> ints;
+  constexpr hn::RepartitionToWide<hn::RebindToFloat<decltype(words)>> doubles;
+  constexpr std::int32_t kSignAndMagnitude = std::bit_cast<std::int32_t>(0x83FFF800u);
+  const auto none = hn::Zero(codes);
+  const auto all = hn::LoadU(codes, code);
+  const auto is_zero = hn::Eq(hn::And(all, hn::Set(codes, wire::kDl16MagnitudeBits)), none);
+  const auto exponent = hn::IfThenZeroElse(is_zero, hn::Set(codes, kDoubleExponentOfZero << 4));
+  const auto put = [&](auto high, auto high_exponent, double* to) {
+    const auto placed = hn::And(hn::ShiftRight<5>(hn::BitCast(ints, high)), hn::Set(ints, kSignAndMagnitude));
+    const auto upper = hn::Add(hn::BitCast(words, placed), hn::BitCast(words, high_exponent));
+    const auto lower = hn::Zero(words);
+    hn::Store(hn::BitCast(doubles, hn::InterleaveLower(words, lower, upper)), doubles, to);
+    hn::Store(hn::BitCast(doubles, hn::InterleaveUpper(words, lower, upper)), doubles, to + 2);
+  };
+  put(hn::InterleaveLower(codes, none, all), hn::InterleaveLower(codes, none, exponent), number);
+  put(hn::InterleaveUpper(codes, none, all), hn::InterleaveUpper(codes, none, exponent), number + 4);
 }
 
 // Of the first chunk. False: a number is not finite.
@@ -76,18 +95,15 @@ static bool load_rows(const ChunkPlan& plan, ChunkNumbers& numbers) {
     std::fill(code + depth, code + kChunkLanes, std::uint16_t{0});
     Spread spread;
     for (const std::uint16_t c : code) spread.include(c);
-    for (unsigned k = 0; k < kChunkLanes; ++k) numbers.row[i][k] = number(code[k]);
+    for (unsigned k = 0; k < kChunkLanes; k += kBlockLanes) put_numbers(code + k, numbers.row[i] + k);
     numbers.of_row[i] = spread;
     largest = std::max(largest, spread.largest);
   }
   return largest <= wire::kDl16Max;
 }
 
-// Of all columns in their order.
-HWY_INLINE void put_panel_row(ChunkNumbers& numbers, unsigned k, const double (&in_order)[kChunkLanes]) {
-  for (unsigned part = 0; part < kParts; ++part) {
-    for (unsigned c = 0; c < kPartLanes; ++c) numbers.panel[part][k][c] = in_order[lane_of(part * kPartLanes + c)];
-  }
+HWY_INLINE double& panel_number(ChunkNumbers& numbers, unsigned k, unsigned c) {
+  return numbers.panel[c / kPartLanes][k][c % kPartLanes];
 }
 
 static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
@@ -104,11 +120,9 @@ static bool load_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
       below_smallest[c] = std::min(below_smallest[c], static_cast<std::uint16_t>(magnitude - 1));
       largest[c] = std::max(largest[c], magnitude);
     }
-    double in_order[kChunkLanes];
-    for (unsigned c = 0; c < kChunkLanes; ++c) in_order[c] = number(code[c]);
-    put_panel_row(numbers, k, in_order);
+    for (unsigned c = 0; c < kChunkLanes; c += kBlockLanes) put_numbers(code + c, &panel_number(numbers, k, c));
   }
-  for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[lane_of(c)], largest[lane_of(c)]};
+  for (unsigned c = 0; c < kChunkLanes; ++c) numbers.of_lane[c] = {below_smallest[c], largest[c]};
   return *std::max_element(largest, largest + kChunkLanes) <= wire::kDl16Max;
 }
 
@@ -152,9 +166,7 @@ static bool load_fp8_panel(const ChunkPlan& plan, ChunkNumbers& numbers) {
     for (unsigned c = 0; c < kChunkLanes; ++c) code[c] = pair[2 * c + k % 2];
     std::fill(code + plan.request.lanes, code + kChunkLanes, std::uint8_t{0});
     for (const std::uint8_t c : code) largest = std::max(largest, static_cast<std::uint8_t>(c & kFp8Magnitude));
-    double in_order[kChunkLanes];
-    for (unsigned c = 0; c < kChunkLanes; ++c) in_order[c] = number_of_fp8(code[c]);
-    put_panel_row(numbers, k, in_order);
+    for (unsigned c = 0; c < kChunkLanes; ++c) panel_number(numbers, k, c) = number_of_fp8(code[c]);
   }
   std::fill_n(numbers.of_lane, kChunkLanes, Spread{});
   return largest < kFp8Nan;
@@ -220,15 +232,23 @@ void round_split_row(const double* sum, const double* low, float* chunk) {
   for (unsigned c = 0; c < kChunkLanes; ++c) chunk[c] = rounded_once(sum[c], low[c]);
 }
 
-// Adds the chunk's sums of a row to those that the launch has.
-void add_row(const ChunkPlan& plan, unsigned row, const float* chunk) {
-  for (unsigned half = 0; half < 2; ++half) {
-    float sum[kHalf];
-    std::memcpy(sum, plan.sums[row][half], sizeof sum);
-    for (unsigned c = 0; c < kHalf; ++c) sum[c] += chunk[half * kHalf + c];
-    std::memcpy(plan.sums[row][half], sum, sizeof sum);
+// Adds the chunk's sums of a row to those that the launch has: of four lanes in a row the second and the fourth go to
+// the second half, the third and the fourth 16 places further.
+HWY_ATTR void add_row(const ChunkPlan& plan, unsigned row, const float* chunk) {
+  const hn::CappedTag<float, kHalf / 2> d;
+  const auto add = [&](unsigned half, std::size_t place, auto more) {
+    auto* const sum = reinterpret_cast<float*>(plan.sums[row][half]) + place;
+    hn::StoreU(hn::Add(hn::LoadU(d, sum), more), d, sum);
+  };
+  for (std::size_t place = 0; place < kHalf / 2; place += hn::Lanes(d)) {
+    hn::VFromD<decltype(d)> first, second, third, fourth;
+    hn::LoadInterleaved4(d, chunk + 4 * place, first, second, third, fourth);
+    add(0, place, first), add(1, place, second);
+    add(0, kHalf / 2 + place, third), add(1, kHalf / 2 + place, fourth);
   }
 }
+static_assert(wire::array::lane_of_sum(1, 0) == 1 && wire::array::lane_of_sum(0, kHalf / 2) == 2 &&
+              wire::array::lane_of_sum(0, 1) == 4);
 
 // False: a number is not finite.
 bool load(const ChunkPlan& plan, ChunkNumbers& numbers) {
@@ -292,15 +312,15 @@ class Bands {
       HWY_DYNAMIC_DISPATCH(round_split_row)(numbers_.sum[row], numbers_.low_sum[low_of_[row]], chunk);
     }
     for (; next_ < count_ && wide_[next_].row == row; ++next_) {
-      chunk[wide_[next_].place] =
-          exact_sum(first_depth(plan_), plan_.row[row], plan_.panel.data(), lane_of(wide_[next_].place));
+      const std::uint8_t lane = wide_[next_].lane;
+      chunk[lane] = exact_sum(first_depth(plan_), plan_.row[row], plan_.panel.data(), lane);
     }
   }
 
  private:
   struct Sum {
     std::uint8_t row;
-    std::uint8_t place;
+    std::uint8_t lane;
   };
   static constexpr std::uint8_t kNone = 0xFF;
   static_assert(wire::array::kMaxRows < kNone);
@@ -346,7 +366,7 @@ std::uint32_t execute(const ChunkPlan& plan) {
   multiply(plan.request.rows, depth, numbers.row, numbers.panel, numbers.sum);
   multiply(bands.low_rows(), depth, numbers.low, numbers.panel, numbers.low_sum);
   for (unsigned row = 0; row < plan.request.rows; ++row) {
-    float chunk[kChunkLanes];
+    alignas(64) float chunk[kChunkLanes];
     bands.round(row, chunk);
     HWY_DYNAMIC_DISPATCH(add_row)(plan, row, chunk);
   }
