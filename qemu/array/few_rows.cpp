@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "qemu/array/code_doubles-inl.hpp"
 #include "qemu/array/lane_numbers-inl.hpp"
 
 #ifndef SPYRE_QEMU_ARRAY_FEW_ROWS
@@ -48,40 +49,13 @@ struct PanelSpread {
 HWY_BEFORE_NAMESPACE();
 namespace svp::array {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Codes = hn::CappedTag<std::uint16_t, 32>;
-using Words = hn::RepartitionToWide<Codes>;
-using Doubles = hn::RepartitionToWide<hn::RebindToFloat<Words>>;
-using CodeVector = hn::VFromD<Codes>;
-using DoubleVector = hn::VFromD<Doubles>;
-
-inline constexpr unsigned kAllParts = 4;    // a vector of codes becomes four of doubles
-inline constexpr unsigned kBlockLanes = 8;  // 16 bytes, between which the halves of a vector are not exchanged
-
-// Part `kPart` of the codes as doubles: lanes 2 kPart and 2 kPart + 1 of each block of eight. Sign and magnitude move
-// to their places, and the exponent keeps its bias: the numbers lack kRowScale and kSumScale. Zero is zero.
-template <unsigned kPart>
-HWY_INLINE DoubleVector part_of(CodeVector codes) {
-  constexpr Words words;
-  constexpr hn::RebindToSigned<Words> ints;
-  constexpr std::int32_t kSignAndMagnitude = std::bit_cast<std::int32_t>(0x83FFF800u);
-  const CodeVector none = hn::Zero(Codes());
-  const CodeVector high =
-      kPart < 2 ? hn::InterleaveLower(Codes(), none, codes) : hn::InterleaveUpper(Codes(), none, codes);
-  const auto placed = hn::And(hn::ShiftRight<5>(hn::BitCast(ints, high)), hn::Set(ints, kSignAndMagnitude));
-  const auto upper = hn::BitCast(words, placed);
-  const auto zero = hn::Zero(words);
-  return hn::BitCast(
-      Doubles(), kPart % 2 == 0 ? hn::InterleaveLower(words, zero, upper) : hn::InterleaveUpper(words, zero, upper));
-}
 
 // The sums of the first kRows rows, for one vector of lanes from `lane` on, of kParts parts from kFirst on; and the
 // spreads of these lanes.
 template <unsigned kRows, unsigned kFirst, unsigned kParts>
 HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, std::size_t lane, FewRows& few) {
-  constexpr Codes codes;
-  constexpr Doubles d;
+  constexpr CodeTag codes;
+  constexpr DoubleTag d;
   const CodeVector counted = hn::Load(codes, few.counted + lane);
   const CodeVector magnitudes = hn::Set(codes, wire::kDl16MagnitudeBits);
   const CodeVector one = hn::Set(codes, 1);
@@ -119,7 +93,7 @@ HWY_ATTR void multiply_lanes(const std::byte* const* panel, unsigned depth, std:
 }
 
 void multiply_chunk(const std::byte* const* panel, unsigned depth, unsigned rows, FewRows& few) {
-  for (std::size_t lane = 0; lane < kChunkLanes; lane += hn::Lanes(Codes())) {
+  for (std::size_t lane = 0; lane < kChunkLanes; lane += hn::Lanes(CodeTag())) {
     switch (rows) {
       case 1: multiply_lanes<1, 0, kAllParts>(panel, depth, lane, few); break;
       case 2: multiply_lanes<2, 0, kAllParts>(panel, depth, lane, few); break;

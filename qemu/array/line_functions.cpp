@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of lines. The sum of 64 DL16 numbers is one of 32-bit integers while their exponents spread over no more
-// than 15 binades; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each, and
-// squares those of each quarter.
+// Reductions of lines. The sum of 64 DL16 numbers is one of doubles while their exponents spread over no more than 37
+// binades (of their squares: 13) and are not among the smallest. Else it is one of 32-bit integers while they spread
+// over no more than 15; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each,
+// and squares those of each quarter.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "qemu/array/code_doubles-inl.hpp"
 #include "qemu/array/lane_numbers-inl.hpp"
 
 #ifndef SPYRE_QEMU_ARRAY_LINE_FUNCTIONS
@@ -69,6 +71,11 @@ constexpr unsigned kLanes16 = wire::kStickBytes / sizeof(std::uint16_t);
 constexpr unsigned kLanes32 = wire::kStickBytes / sizeof(std::uint32_t);
 constexpr unsigned kNarrow = 31 - 10 - 6;  // binades: an int32's bits, without those of a number and of 64 of them
 constexpr std::uint32_t kUpperHalf = 32;   // exponents from here on
+// Doubles of code_doubles-inl.hpp have exact sums of 64 numbers, and of their squares, over so many binades from this
+// exponent on, whose last place is no subnormal double.
+constexpr std::uint16_t kLowestOfDoubles = 10;
+constexpr unsigned kExactSums = 53 - 10 - 6;
+constexpr unsigned kExactSquares = (53 - 20 - 6) / 2;
 
 struct Codes {
   std::uint16_t lane[kLanes16];
@@ -156,6 +163,28 @@ HWY_INLINE float rounded_once(const Halves& halves) { return svp::array::rounded
 
 // ---- across: one sum for each lane, of some sticks ------------------------------------------------------------------
 
+HWY_INLINE void add_part(DoubleVector part, float* sum) {
+  alignas(64) double number[HWY_MAX_BYTES / sizeof(double)];
+  hn::Store(part, DoubleTag(), number);
+  for (std::size_t n = 0; n < hn::Lanes(DoubleTag()); ++n) {
+    sum[n / 2 * kBlockLanes + n % 2] += static_cast<float>(number[n] * kPartScale);
+  }
+}
+
+// Also of lanes that take no part: nobody looks at their sums.
+HWY_INLINE void add_in_doubles(const LineView& line, unsigned first, unsigned count, float (&sum)[kLanes16]) {
+  for (std::size_t lane = 0; lane < kLanes16; lane += hn::Lanes(CodeTag())) {
+    DoubleVector a = hn::Zero(DoubleTag()), b = a, c = a, d = a;
+    for (unsigned n = first; n < first + count; ++n) {
+      const auto* const stick = reinterpret_cast<const std::uint16_t*>(line.stick[n]);
+      const CodeVector code = hn::LoadU(CodeTag(), stick + lane);
+      a = hn::Add(a, part_of<0>(code)), b = hn::Add(b, part_of<1>(code));
+      c = hn::Add(c, part_of<2>(code)), d = hn::Add(d, part_of<3>(code));
+    }
+    add_part(a, sum + lane), add_part(b, sum + lane + 2), add_part(c, sum + lane + 4), add_part(d, sum + lane + 6);
+  }
+}
+
 HWY_INLINE void add_narrow(const LineView& line, unsigned first, unsigned count, const Ranges& ranges,
                            float (&sum)[kLanes16]) {
   std::int32_t total[kLanes16]{};
@@ -183,6 +212,44 @@ HWY_INLINE void add_wide(const LineView& line, unsigned first, unsigned count, f
 }
 
 // ---- along: one sum of a stick --------------------------------------------------------------------------------------
+
+HWY_INLINE double total(DoubleVector a, DoubleVector b, DoubleVector c, DoubleVector d) {
+  return hn::GetLane(hn::SumOfLanes(DoubleTag(), hn::Add(hn::Add(a, b), hn::Add(c, d))));
+}
+
+HWY_INLINE double sum_in_doubles(const Codes& codes) {
+  DoubleVector a = hn::Zero(DoubleTag()), b = a, c = a, d = a;
+  for (std::size_t lane = 0; lane < kLanes16; lane += hn::Lanes(CodeTag())) {
+    const CodeVector code = hn::LoadU(CodeTag(), codes.lane + lane);
+    a = hn::Add(a, part_of<0>(code)), b = hn::Add(b, part_of<1>(code));
+    c = hn::Add(c, part_of<2>(code)), d = hn::Add(d, part_of<3>(code));
+  }
+  return total(a, b, c, d) * kPartScale;
+}
+
+// Of the numbers times 2^-32, whose squares no double is too small for.
+struct Moments {
+  DoubleVector sum;
+  DoubleVector squares;
+
+  HWY_INLINE Moments() : sum(hn::Zero(DoubleTag())), squares(sum) {}
+  HWY_INLINE void include(DoubleVector part) {
+    const DoubleVector number = hn::Mul(part, hn::Set(DoubleTag(), kPartScale * 0x1p-32));
+    sum = hn::Add(sum, number);
+    squares = hn::MulAdd(number, number, squares);
+  }
+};
+
+HWY_INLINE void add_in_doubles(const Codes& codes, LineMoments& moments) {
+  Moments a, b, c, d;
+  for (std::size_t lane = 0; lane < kLanes16; lane += hn::Lanes(CodeTag())) {
+    const CodeVector code = hn::LoadU(CodeTag(), codes.lane + lane);
+    a.include(part_of<0>(code)), b.include(part_of<1>(code));
+    c.include(part_of<2>(code)), d.include(part_of<3>(code));
+  }
+  moments.sum += total(a.sum, b.sum, c.sum, d.sum) * 0x1p32;
+  moments.squares += total(a.squares, b.squares, c.squares, d.squares) * 0x1p64;
+}
 
 HWY_INLINE std::int32_t sum_in_units(const Units& units, std::uint32_t low) {
   std::int32_t total = 0;
@@ -247,13 +314,27 @@ void sums_across(const LineView& line, LineSums& sums) {
     Ranges ranges;
     for (unsigned n = first; n < first + count; ++n) ranges.include(load(line.stick[n], line.lanes));
     std::uint16_t spread = 0;
+    std::uint16_t low = 0xFFFF;
     for (unsigned c = 0; c < kLanes16; ++c) {
       const std::uint16_t of_lane = spread_of(ranges.below_smallest[c], ranges.largest[c]);
       spread = spread < of_lane ? of_lane : spread;
+      const auto smallest = exponent_of_smallest(ranges.below_smallest[c]);
+      const auto low_of_lane = ranges.largest[c] == 0 ? std::uint16_t{0xFFFF} : smallest;
+      low = low_of_lane < low ? low_of_lane : low;
       sums.largest[c] = sums.largest[c] < ranges.largest[c] ? ranges.largest[c] : sums.largest[c];
     }
-    spread <= kNarrow ? add_narrow(line, first, count, ranges, sums.sum) : add_wide(line, first, count, sums.sum);
+    if (low >= kLowestOfDoubles && spread <= kExactSums) {
+      add_in_doubles(line, first, count, sums.sum);
+    } else {
+      spread <= kNarrow ? add_narrow(line, first, count, ranges, sums.sum) : add_wide(line, first, count, sums.sum);
+    }
   }
+}
+
+HWY_INLINE float sum_in_integers(const Codes& codes, const Range& range) {
+  const Units units(codes);
+  return range.spread <= kNarrow ? from_units(sum_in_units(units, range.low), range.low)
+                                 : rounded_once(sum_in_halves(units));
 }
 
 // Into lane 0.
@@ -263,9 +344,8 @@ void sums_along(const LineView& line, LineSums& sums) {
   for (unsigned n = 0; n < line.sticks; ++n) {
     const Codes codes = load(line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
     const Range range(codes);
-    const Units units(codes);
-    sum += range.spread <= kNarrow ? from_units(sum_in_units(units, range.low), range.low)
-                                   : rounded_once(sum_in_halves(units));
+    sum += range.low >= kLowestOfDoubles && range.spread <= kExactSums ? static_cast<float>(sum_in_doubles(codes))
+                                                                       : sum_in_integers(codes, range);
     largest = std::max(largest, range.largest);
   }
   sums.sum[0] = sum;
@@ -277,6 +357,10 @@ void moments_along(const LineView& line, LineMoments& moments) {
     const Codes codes = load(line.stick[n], n + 1 == line.sticks ? line.lanes : kLanes16);
     const Range range(codes);
     moments.finite = moments.finite && range.largest <= wire::kDl16Max;
+    if (range.low >= kLowestOfDoubles && range.spread <= kExactSquares) {
+      add_in_doubles(codes, moments);
+      continue;
+    }
     const Units units(codes);
     if (range.spread <= kNarrow) {
       const double unit = unit_of(range.low);
@@ -307,8 +391,14 @@ void sum_infinities(const LineView& line, bool along, LineSums& sums) {
   for (unsigned c = 0; c < kLanes16; ++c) sums.sum[c] = sums.largest[c] > wire::kDl16Max ? infinite[c] : sums.sum[c];
 }
 
-void codes_of_sums(const LineSums& sums, bool mean, float factor, std::uint16_t (&code)[kLanes16]) {
-  for (unsigned c = 0; c < kLanes16; ++c) code[c] = Dl16::code(mean ? sums.sum[c] * factor : sums.sum[c]);
+// Of lane 0 alone, or of all.
+void codes_of_sums(const LineSums& sums, bool along, bool mean, float factor, std::uint16_t (&code)[kLanes16]) {
+  const auto code_of = [&](unsigned c) { return Dl16::code(mean ? sums.sum[c] * factor : sums.sum[c]); };
+  if (along) {
+    code[0] = code_of(0);
+    return;
+  }
+  for (unsigned c = 0; c < kLanes16; ++c) code[c] = code_of(c);
 }
 
 void fp32_sums_across(const LineView& line, double (&sum)[kLanes32]) {
@@ -421,11 +511,12 @@ void sum_dl16(const LinesRequest& request, const LineView& line, std::byte* resu
   const bool along = request.along != 0;
   LineSums sums{};
   along ? HWY_DYNAMIC_DISPATCH(sums_along)(line, sums) : HWY_DYNAMIC_DISPATCH(sums_across)(line, sums);
-  if (*std::max_element(sums.largest, sums.largest + kLanes16) > wire::kDl16Max) {
+  const unsigned lanes = along ? 1 : kLanes16;
+  if (*std::max_element(sums.largest, sums.largest + lanes) > wire::kDl16Max) {
     HWY_DYNAMIC_DISPATCH(sum_infinities)(line, along, sums);
   }
   wire::Dl16 code[kLanes16];
-  HWY_DYNAMIC_DISPATCH(codes_of_sums)(sums, is_mean(request), std::bit_cast<float>(request.factor), code);
+  HWY_DYNAMIC_DISPATCH(codes_of_sums)(sums, along, is_mean(request), std::bit_cast<float>(request.factor), code);
   if (along) {
     std::fill_n(code + 1, kLanes16 - 1, code[0]);
   } else {

@@ -3,7 +3,6 @@
 #include "qemu/array/chunk.hpp"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 
 #include "host_driver/program/golden/numbers.hpp"
 #include "shared/dl16.hpp"
+#include "tests/unit/qemu/array/each_target.hpp"
 
 namespace {
 
@@ -323,34 +323,10 @@ TEST(FewRows, HaveAsManyWideSumsAsTheBoundTogether) {
   few.expect_sums(128);
 }
 
-// The instruction sets of this host, one after the other, as long as it exists; then its own again.
-class EachTarget {
- public:
-  EachTarget() : all_(hwy::SupportedTargets() & HWY_TARGETS) {}
-  ~EachTarget() { choose(0); }
-  EachTarget(const EachTarget&) = delete;
-  EachTarget& operator=(const EachTarget&) = delete;
-
-  template <typename Visit>
-  void visit(Visit visit) const {
-    for (std::int64_t left = all_; left != 0; left &= left - 1) {
-      choose(left & -left);
-      visit(hwy::TargetName(left & -left));
-    }
-  }
-
- private:
-  static void choose(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  std::int64_t all_;
-};
-
 TEST(FewRows, AreTheSameOnEveryTargetOfTheHost) {
   std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
   unsigned targets = 0;
-  EachTarget().visit([&](const char* name) {
+  svp::test::EachTarget().visit([&](const char* name) {
     SCOPED_TRACE(name);
     ++targets;
     for (std::uint32_t rows = 1; rows <= wire::array::kFewRows; ++rows) {

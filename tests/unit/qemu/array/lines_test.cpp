@@ -14,6 +14,7 @@
 
 #include "shared/device_program_names.hpp"
 #include "shared/dl16.hpp"
+#include "tests/unit/qemu/array/each_target.hpp"
 
 namespace {
 
@@ -182,6 +183,7 @@ struct Case {
   Numbers numbers;
   unsigned lines, sticks, lanes;
   unsigned apart = 0;  // binades between the numbers of Apart, most of which are as large as their exponents allow
+  unsigned from = 5;   // the exponent of the smaller ones of DL16
 };
 
 class Lines : public testing::TestWithParam<Case> {
@@ -197,7 +199,7 @@ class Lines : public testing::TestWithParam<Case> {
     if (special) return (dl16 ? wire::kDl16Infinity : 0x7F800000u) | sign;
     if (below(16) == 0) return sign;
     if (numbers == Numbers::Apart) {
-      const unsigned exponent = (dl16 ? 5 : 100) + below(2) * GetParam().apart;
+      const unsigned exponent = (dl16 ? GetParam().from : 100) + below(2) * GetParam().apart;
       const unsigned places = dl16 ? 9 : 23;
       const std::uint32_t digits = below(8) != 0 ? (1u << places) - 1 : below(1u << places);
       return (below(8) == 0 ? sign : 0) | exponent << places | digits;
@@ -295,6 +297,17 @@ TEST_P(Lines, AreReducedToTheBit) {
   }
 }
 
+TEST_P(Lines, AreTheSameOnEveryTargetOfTheHost) {
+  unsigned targets = 0;
+  svp::test::EachTarget().visit([&](const char* name) {
+    SCOPED_TRACE(name);
+    ++targets;
+    for (const bool along : {false, true}) expect_all<std::uint16_t>(Opcode::Sum, Format::Dl16, along);
+    expect_moments<std::uint16_t>(Format::Dl16);
+  });
+  EXPECT_GT(targets, 1u) << "every x86-64 has two";
+}
+
 TEST_P(Lines, HaveTheirMomentsToTheBit) {
   expect_moments<std::uint16_t>(Format::Dl16);
   expect_moments<std::uint32_t>(Format::Fp32);
@@ -305,10 +318,51 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"Near", Numbers::Near, 8, 100, 64}, Case{"Wide", Numbers::All, 8, 100, 64},
                     Case{"Apart15", Numbers::Apart, 8, 100, 64, 15}, Case{"Apart16", Numbers::Apart, 8, 100, 64, 16},
                     Case{"Apart57", Numbers::Apart, 8, 100, 64, 57},
+                    Case{"SmallestExponents", Numbers::Apart, 8, 100, 64, 3, 0},
+                    Case{"Apart13From10", Numbers::Apart, 8, 100, 64, 13, 10},
+                    Case{"Apart14From10", Numbers::Apart, 8, 100, 64, 14, 10},
+                    Case{"Apart15From10", Numbers::Apart, 8, 100, 64, 15, 10},
+                    Case{"Apart37From10", Numbers::Apart, 8, 100, 64, 37, 10},
+                    Case{"Apart38From10", Numbers::Apart, 8, 100, 64, 38, 10},
+                    Case{"Apart13From9", Numbers::Apart, 8, 100, 64, 13, 9},
                     Case{"Infinities", Numbers::WithInfinities, 20, 17, 64}, Case{"Nan", Numbers::WithNan, 20, 17, 64},
                     Case{"OneStick", Numbers::All, 5, 1, 64}, Case{"Part", Numbers::All, 7, 70, 9},
                     Case{"OneLane", Numbers::WithNan, wire::array::kMaxLines, 16, 1},
                     Case{"Long", Numbers::All, 1, wire::array::kMaxLineSticks, 64}),
     [](const auto& info) { return info.param.name; });
+
+// The sum of the first 62 numbers lies in the middle between two numbers of DL16. With half a last place of fp32 less
+// the last number's sign says whether fp32 holds this middle, which is rounded away from zero, or less.
+TEST(LineSums, ATieIsDecidedByTheSmallestNumber) {
+  constexpr unsigned kLanes = wire::kStickBytes / sizeof(wire::Dl16);
+  for (unsigned apart = 19; apart <= 47; ++apart) {  // a larger sum would be infinite
+    wire::Dl16 of_sign[2]{};
+    for (const std::uint32_t sign : {0u, std::uint32_t{wire::kDl16SignBit}}) {
+      const unsigned exponent = 10 + apart;
+      // In units of 2^(exponent - 9): 61 times 1023, and 29, make 975 times 64, and 32. fp32 has eight places below
+      // one.
+      std::vector<wire::Dl16> line(kLanes, static_cast<wire::Dl16>(exponent << 9 | 511));
+      line[61] = static_cast<wire::Dl16>((exponent - 5) << 9 | 416);
+      line[62] = static_cast<wire::Dl16>(wire::kDl16SignBit | (exponent - 18) << 9);
+      line[63] = static_cast<wire::Dl16>(sign | 10 << 9);
+      const Codes codes(line.begin(), line.end());
+      std::vector<wire::Dl16> result(kLanes);
+      const auto plan = std::make_unique<LinesPlan>();
+      plan->request = {};
+      plan->request.opcode = static_cast<std::uint32_t>(Opcode::Sum);
+      plan->request.format = static_cast<std::uint32_t>(Format::Dl16);
+      plan->request.along = 1;
+      plan->request.lines = 1;
+      plan->request.sticks = 1;
+      plan->request.lanes = kLanes;
+      plan->stick[0] = reinterpret_cast<const std::byte*>(line.data());
+      plan->result[0] = reinterpret_cast<std::byte*>(result.data());
+      execute(*plan);
+      EXPECT_EQ(result[0], expected(Opcode::Sum, Format::Dl16, codes)) << apart << " binades, sign " << sign;
+      of_sign[sign != 0] = result[0];
+    }
+    EXPECT_EQ(of_sign[0], of_sign[1] + 1) << apart << " binades";
+  }
+}
 
 }  // namespace
