@@ -2,7 +2,7 @@
 // Where a stream's correction tensors lie on the card. Each stream has one slot from the start (CurrentFunction), and
 // that is the one that launches use. Launches that overlap the next correction DMA with the computation before it, or
 // leave out a DMA whose bytes are there already, or whose tensor is larger than that slot, use the slots of
-// SlotMemory one after the other.
+// SlotMemory, the least recently used one first.
 #pragma once
 
 #include <cstddef>

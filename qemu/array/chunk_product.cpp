@@ -19,6 +19,8 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "qemu/array/code_doubles-inl.hpp"
+
 #ifndef SPYRE_QEMU_ARRAY_CHUNK_PRODUCT
 #define SPYRE_QEMU_ARRAY_CHUNK_PRODUCT
 namespace svp::array {
@@ -56,27 +58,21 @@ struct LowSpread {
 HWY_BEFORE_NAMESPACE();
 namespace svp::array {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- DL16 -----------------------------------------------------------------------------------------------------------
-
-inline constexpr unsigned kBlockLanes = 8;
 
 // Sign and magnitude of a block of codes move to their places in the upper words of doubles, which get the exponent
 // that DL16's lacks; zeros stay zeros. Vectors of 16 bytes: larger ones would leave the numbers in another order.
 HWY_INLINE void put_numbers(const std::uint16_t* code, double* number) {
   constexpr hn::FixedTag<std::uint16_t, kBlockLanes> codes;
   constexpr hn::RepartitionToWide<decltype(codes)> words;
-  constexpr hn::RebindToSigned<decltype(words)> ints;
   constexpr hn::RepartitionToWide<hn::RebindToFloat<decltype(words)>> doubles;
-  constexpr std::int32_t kSignAndMagnitude = std::bit_cast<std::int32_t>(0x83FFF800u);
   const auto none = hn::Zero(codes);
   const auto all = hn::LoadU(codes, code);
   const auto is_zero = hn::Eq(hn::And(all, hn::Set(codes, wire::kDl16MagnitudeBits)), none);
   const auto exponent = hn::IfThenZeroElse(is_zero, hn::Set(codes, kDoubleExponentOfZero << 4));
   const auto put = [&](auto high, auto high_exponent, double* to) {
-    const auto placed = hn::And(hn::ShiftRight<5>(hn::BitCast(ints, high)), hn::Set(ints, kSignAndMagnitude));
-    const auto upper = hn::Add(hn::BitCast(words, placed), hn::BitCast(words, high_exponent));
+    const auto upper = hn::Add(upper_words(words, high), hn::BitCast(words, high_exponent));
     const auto lower = hn::Zero(words);
     hn::Store(hn::BitCast(doubles, hn::InterleaveLower(words, lower, upper)), doubles, to);
     hn::Store(hn::BitCast(doubles, hn::InterleaveUpper(words, lower, upper)), doubles, to + 2);

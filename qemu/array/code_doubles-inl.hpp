@@ -30,19 +30,24 @@ constexpr unsigned kBlockLanes = 8;  // 16 bytes, between which the halves of a 
 // What the doubles lack: their exponents have a DL16's bias.
 constexpr double kPartScale = 0x1p992;
 
+// Sign and magnitude of the codes in the upper halves of words, where the upper word of a double has them.
+template <class Words>
+HWY_INLINE hn::VFromD<Words> upper_words(Words words, hn::VFromD<hn::RepartitionToNarrow<Words>> high) {
+  constexpr hn::RebindToSigned<Words> ints;
+  constexpr std::int32_t kSignAndMagnitude = std::bit_cast<std::int32_t>(0x83FFF800u);
+  return hn::BitCast(words, hn::And(hn::ShiftRight<5>(hn::BitCast(ints, high)), hn::Set(ints, kSignAndMagnitude)));
+}
+
 // Part `kPart` of the codes as doubles: lanes 2 kPart and 2 kPart + 1 of each block of eight. Sign and magnitude move
 // to their places. Zero is zero; other numbers of the smallest exponent are wrong, because a double of that exponent is
 // subnormal.
 template <unsigned kPart>
 HWY_INLINE DoubleVector part_of(CodeVector codes) {
   constexpr WordTag words;
-  constexpr hn::RebindToSigned<WordTag> ints;
-  constexpr std::int32_t kSignAndMagnitude = std::bit_cast<std::int32_t>(0x83FFF800u);
   const CodeVector none = hn::Zero(CodeTag());
   const CodeVector high =
       kPart < 2 ? hn::InterleaveLower(CodeTag(), none, codes) : hn::InterleaveUpper(CodeTag(), none, codes);
-  const auto placed = hn::And(hn::ShiftRight<5>(hn::BitCast(ints, high)), hn::Set(ints, kSignAndMagnitude));
-  const auto upper = hn::BitCast(words, placed);
+  const auto upper = upper_words(words, high);
   const auto zero = hn::Zero(words);
   return hn::BitCast(
       DoubleTag(), kPart % 2 == 0 ? hn::InterleaveLower(words, zero, upper) : hn::InterleaveUpper(words, zero, upper));

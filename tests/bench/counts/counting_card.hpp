@@ -39,7 +39,7 @@ struct Counted {
 class CountingCard {
  public:
   // Boots a card whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator loads no
-  // plugin.
+  // plugin. `elides_corrections`: RuntimeOptions::elide_corrections.
   explicit CountingCard(unsigned virtual_functions = 0, bool elides_corrections = false);
   ~CountingCard();
 

@@ -83,7 +83,7 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
   options.faults.no_spinning = !spinning;
   const auto device = value_or_throw(card.open_physical(options));
   std::mt19937 random(kSeed);
-  Progress progress(name, count);  // what is beyond it is not shown
+  Progress progress(name, count);
   const std::uint64_t card_slept = card_sleeps(*device);
   const std::uint64_t slept = device->statistics().sleeps;
   const auto block = test::Blocks::nop();
