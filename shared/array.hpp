@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compute array: arithmetic hardware beside the harts, which a plugin of the emulator provides (qemu/array). A hart
-// reaches it with two hints, instructions that do nothing on a card without it. docs/array.md describes the contract.
+// reaches it with hints, instructions that do nothing on a card without it. docs/array.md describes the contract.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wire::array {
 
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 
 // `slti x0, x0, imm` with these immediates.
 inline constexpr std::uint32_t kHelloHint = 0x5A102013;
@@ -41,7 +41,12 @@ struct Hello {
   // Answer: the version of the array, 0 when it can not work with this firmware.
   std::uint32_t answer;
   std::uint32_t orders_at;  // of Orders, in a context
-  std::uint8_t reserved[60];
+  std::uint32_t reserved;
+  // Physical addresses: of the Move (array_moves.hpp) of the hart that greets; where the memory of regions begins, in
+  // which no code is executed.
+  std::uint64_t move;
+  std::uint64_t regions_begin;
+  std::uint8_t reserved1[40];
 };
 static_assert(sizeof(Hello) == kStickBytes);
 

@@ -114,7 +114,8 @@ struct WindowHeader {
   std::uint32_t device_status;
   std::uint64_t events_lost;   // device events that found no buffer (protocol §4)
   std::uint64_t record_bytes;  // of the record that an earlier boot of the firmware left (kFatalRecord); 0: none
-  std::uint8_t reserved1[96];
+  std::uint64_t array_nonce;   // not 0 while the compute array looks for the window (array_moves.hpp)
+  std::uint8_t reserved1[88];
   struct NamedBlock {
     char name[16];
     Block block;

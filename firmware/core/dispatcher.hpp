@@ -52,6 +52,8 @@ inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
 inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
 // A step that is summed is shorter: CRC32C under emulation goes at a twentieth of the speed of a copy.
 inline constexpr std::uint64_t kChecksumStepBytes = 32 * 1024;
+// A transfer of so much goes around the host's caches: what it has moved first has left them when it ends.
+inline constexpr std::uint64_t kStreamedBytes = std::uint64_t{16} << 20;
 // A step of a strided transfer is bounded by the same numbers, in which a row costs so much besides its bytes, and an
 // element of a row that is not dense as much as this (measured: docs/performance.md).
 inline constexpr std::uint64_t kBytesOfARow = 256;

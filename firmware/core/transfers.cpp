@@ -102,7 +102,8 @@ namespace {
     hal::fill(to, block.cb.payload.fill.pattern, step);
   } else {
     hal::mark(wire::Waypoint::Dma);
-    hal::copy(to, transfer.source.bytes + block.progress, step);
+    hal::copy(to, transfer.source.bytes + block.progress, step,
+              transfer.bytes < kStreamedBytes ? hal::Reuse::Soon : hal::Reuse::Late);
   }
   block.progress += step;
   count_bytes(function, block.cb, step, step);

@@ -28,9 +28,12 @@ MemoryRange region_memory();
 // The shared window of a slot (BAR2); empty when the slot is not mapped. Written by the host at any moment.
 std::span<std::byte> window(unsigned slot);
 
+// Whether what is copied is read before so much else has been that it has left the host's caches.
+enum class Reuse : std::uint8_t { Soon, Late };
+
 // Bulk moves; any alignment, ranges must not overlap. Fastest from 1 KiB up (one vector register group per step).
 // They may use vector registers: a suspended kernel's vector state is saved first.
-void copy(std::byte* to, const std::byte* from, std::uint64_t bytes);
+void copy(std::byte* to, const std::byte* from, std::uint64_t bytes, Reuse reuse = Reuse::Soon);
 // `pattern` repeats from `to` on, little-endian; a tail shorter than 8 bytes gets the pattern's first bytes.
 void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes);
 

@@ -13,6 +13,7 @@ namespace {
 
 using wire::array::Hello;
 using wire::array::Kind;
+using wire::array::Move;
 using wire::array::Order;
 using wire::array::Orders;
 using wire::array::Outcome;
@@ -126,7 +127,7 @@ void answer(Request& request, const Answer& answer) {
 
 }  // namespace
 
-void ComputeArray::greet(std::uint64_t instruction, std::byte* code) {
+void ComputeArray::greet(unsigned hart, std::uint64_t instruction, std::byte* code) {
   std::uint64_t block = 0;
   std::memcpy(&block, code + wire::array::kHelloAddressAt, sizeof block);
   Hello* const there = reinterpret_cast<Hello*>(code + static_cast<std::int64_t>(block - instruction));
@@ -135,10 +136,12 @@ void ComputeArray::greet(std::uint64_t instruction, std::byte* code) {
   harts_ = 0;
   if (hello.magic != wire::array::kHelloMagic || hello.version != wire::array::kVersion) return;
   if (hello.harts == 0 || hello.harts > kMaxHarts || instruction < hello.ram_base) return;
-  if (hello.orders_at % alignof(Orders) != 0) return;
+  if (hello.orders_at % alignof(Orders) != 0 || hello.move % alignof(Move) != 0) return;
   memory_ = CardMemory(code - (instruction - hello.ram_base), hello.ram_base, hello.ram_bytes);
+  dma_.begin(memory_, hello.regions_begin);
   hello_ = hello;
   harts_ = hello.harts;
+  greeted_by_ = hart;
   there->answer = wire::array::kVersion;
 }
 
@@ -157,6 +160,12 @@ void ComputeArray::work(unsigned hart) const {
   auto& request = *reinterpret_cast<Request*>(page->at(address));
   const RequestServer server(memory_, *root, *reinterpret_cast<Orders*>(orders));
   answer(request, mixed_ && coin() ? refused() : server.answer(request));
+}
+
+void ComputeArray::move(unsigned hart) {
+  if (harts_ == 0 || hart != greeted_by_) return;
+  std::byte* const place = memory_.at(hello_.move, sizeof(Move));
+  if (place != nullptr) dma_.serve(*reinterpret_cast<Move*>(place), mixed_ && coin());
 }
 
 }  // namespace svp::array

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "qemu/array/card_memory.hpp"
+#include "qemu/array/dma_engine.hpp"
 #include "shared/array.hpp"
 
 namespace svp::array {
@@ -18,15 +19,20 @@ class ComputeArray {
 
   // The firmware's greeting: the instruction of the physical address `instruction` lies at `code` in the emulator's
   // memory. Answers in the firmware's block. A second greeting (a warm reset) replaces the first; no hart works then.
-  void greet(std::uint64_t instruction, std::byte* code);
+  void greet(unsigned hart, std::uint64_t instruction, std::byte* code);
 
   // The request of the context that `hart` runs in U-mode. Answers in the request.
   void work(unsigned hart) const;
 
+  // The move that the firmware has written, when this is the hart that has greeted.
+  void move(unsigned hart);
+
  private:
   CardMemory memory_{};
+  DmaEngine dma_{};
   wire::array::Hello hello_{};
   unsigned harts_ = 0;  // 0: nobody has greeted yet
+  unsigned greeted_by_ = 0;
   bool mixed_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libspyre-array.so: the compute array as a plugin of the stock emulator (-plugin FILE). It looks for two hints in what
+// libspyre-array.so: the compute array as a plugin of the stock emulator (-plugin FILE). It looks for hints in what
 // the emulator translates and is called in front of each execution of them, on the hart's own thread.
 #include <cstddef>
 #include <cstdint>
@@ -18,23 +18,28 @@ svp::array::ComputeArray& card_array() {
 
 void on_work(unsigned hart, void* /*data*/) { card_array().work(hart); }
 
-// A greeting counts in the firmware's own code only, which runs at physical addresses below those of any launch.
+// Greetings and moves count in the firmware's own code only, which runs at physical addresses below those of any
+// launch.
 struct Greeting {
   std::uint64_t instruction;
   std::byte* code;
 };
 Greeting greeting;
 
-void on_hello(unsigned /*hart*/, void* /*data*/) { card_array().greet(greeting.instruction, greeting.code); }
+void on_hello(unsigned hart, void* /*data*/) { card_array().greet(hart, greeting.instruction, greeting.code); }
+
+void on_move(unsigned hart, void* /*data*/) { card_array().move(hart); }
 
 void look_at(qemu_plugin_insn* instruction) {
   std::uint32_t word = 0;
   if (qemu_plugin_insn_data(instruction, &word, sizeof word) != sizeof word) return;
-  if (word != wire::array::kHelloHint && word != wire::array::kWorkHint) return;
+  if (word != wire::array::kHelloHint && word != wire::array::kWorkHint && word != wire::array::kMoveHint) return;
   const std::uint64_t address = qemu_plugin_insn_vaddr(instruction);
   const bool of_kernel = address >= wire::array::kLowestKernelAddress;
   if (word == wire::array::kWorkHint && of_kernel) {
     qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_work, 0, nullptr);
+  } else if (word == wire::array::kMoveHint && !of_kernel) {
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_move, 0, nullptr);
   } else if (word == wire::array::kHelloHint && !of_kernel) {
     auto* const code = static_cast<std::byte*>(qemu_plugin_insn_haddr(instruction));
     if (code == nullptr) return;

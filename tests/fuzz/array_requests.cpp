@@ -125,10 +125,13 @@ class Card {
              .arguments_at = kArgumentsAt,
              .answer = 0,
              .orders_at = kOrdersAt,
-             .reserved = {}};
+             .reserved = 0,
+             .move = 0,
+             .regions_begin = 0,
+             .reserved1 = {}};
     const std::uint64_t instruction = hello_ + 512;
     std::memcpy(memory_.at(instruction + wire::array::kHelloAddressAt), &hello_, sizeof hello_);
-    array_.greet(instruction, memory_.at(instruction));
+    array_.greet(0, instruction, memory_.at(instruction));
     require(hello.answer == wire::array::kVersion, "the array answers the greeting");
   }
 

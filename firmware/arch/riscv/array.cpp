@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "firmware/arch/riscv/dma_engine.hpp"
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
@@ -51,7 +52,10 @@ void find_array() {
                        .arguments_at = CTX_ARGUMENT,
                        .answer = 0,
                        .orders_at = CTX_ORDERS,
-                       .reserved = {}};
+                       .reserved = 0,
+                       .move = reinterpret_cast<std::uintptr_t>(&riscv_array_move),
+                       .regions_begin = regions.begin,
+                       .reserved1 = {}};
   say_hello();
 }
 

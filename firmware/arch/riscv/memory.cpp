@@ -7,6 +7,7 @@
 
 #include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/arch/riscv/code_generation.hpp"
+#include "firmware/arch/riscv/dma_engine.hpp"
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/arch/riscv/layout.h"
 #include "firmware/arch/riscv/translation_cache.hpp"
@@ -92,10 +93,15 @@ std::byte* pointer(PhysicalAddress address) { return reinterpret_cast<std::byte*
 PhysicalAddress address_of(const std::byte* pointer) { return reinterpret_cast<PhysicalAddress>(pointer); }
 
 // Aligned so that it lies in one page: the emulator looks up jumps between pages, and every launch comes here.
-[[gnu::aligned(1024)]] void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+[[gnu::aligned(1024)]] void copy(std::byte* to, const std::byte* from, std::uint64_t bytes, Reuse reuse) {
   if (bytes <= kWord || (bytes < kFewestVectorBytes && aligned(to, from))) {
     copy_scalar(to, from, bytes);
   } else {
+    if (riscv::dma_engine::is_there()) {
+      const std::uint64_t done = riscv::dma_engine::copy(to, from, bytes, reuse);
+      if (done == bytes) return;
+      to += done, from += done, bytes -= done;
+    }
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_copy(to, from, bytes);
     if (bytes >= kLargeMove) let_translation_cache_grow(bytes);
@@ -148,6 +154,13 @@ void copy_rows(ElementRows to, ElementRows from, std::uint64_t elements, std::ui
   const std::uint64_t bytes = elements * element_bytes;
   const bool dense = to.step == element_bytes && from.step == element_bytes;
   if (dense && rows == 1) return hal::copy(to.first, from.first, bytes);
+  if (riscv::dma_engine::is_there()) {
+    const std::uint64_t done = riscv::dma_engine::copy_rows(to, from, elements, rows, element_bytes);
+    rows -= done;
+    if (rows == 0) return;
+    to.first += static_cast<std::int64_t>(done) * to.row_step;
+    from.first += static_cast<std::int64_t>(done) * from.row_step;
+  }
   let_translation_cache_grow(bytes * rows);
   if (dense && bytes >= kFewestVectorBytes) return copy_long_rows(to, from, bytes, rows);
   switch (element_bytes) {
@@ -163,6 +176,11 @@ void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
     for (; bytes >= kWord; bytes -= kWord, to += kWord) *reinterpret_cast<std::uint64_t*>(to) = pattern;
     copy_bytes(to, reinterpret_cast<const std::byte*>(&pattern), bytes);
   } else if (bytes > 0) {
+    if (riscv::dma_engine::is_there()) {
+      const std::uint64_t done = riscv::dma_engine::fill(to, pattern, bytes);
+      if (done == bytes) return;
+      to += done, bytes -= done;
+    }
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_fill(to, pattern, bytes);
     if (bytes >= kLargeMove) let_translation_cache_grow(bytes);
@@ -170,6 +188,10 @@ void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
 }
 
 std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t bytes) {
+  if (bytes >= kFewestVectorBytes && riscv::dma_engine::is_there()) {
+    const std::uint64_t done = riscv::dma_engine::checksum(crc, data, bytes);
+    data += done, bytes -= done;
+  }
   return wire::crc32c(crc, data, bytes);
 }
 

@@ -204,7 +204,8 @@ std::span<std::byte> window(unsigned slot) {
 
 // The other side may write the same window bytes meanwhile: that is its right, and not a race of ours. What we read is
 // only ever data.
-__attribute__((no_sanitize("thread"))) void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+__attribute__((no_sanitize("thread"))) void copy(std::byte* to, const std::byte* from, std::uint64_t bytes,
+                                                 Reuse /*reuse*/) {
   std::uint64_t i = 0;
   for (; i + 8 <= bytes; i += 8) {
     std::uint64_t word;

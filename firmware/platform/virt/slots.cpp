@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "firmware/arch/riscv/dma_engine.hpp"
 #include "firmware/arch/riscv/imsic.hpp"
 #include "firmware/arch/riscv/mmio.hpp"
 #include "firmware/hal/board.hpp"
@@ -88,6 +89,13 @@ void give_window_back(Slot& slot) {
   slot.window = slot.window_bytes = 0;
 }
 
+void show_window(const Slot& slot) {
+  riscv::dma_engine::show(reinterpret_cast<std::byte*>(slot.window), slot.window_bytes);
+}
+void hide_window(const Slot& slot) {
+  if (slot.window != 0) riscv::dma_engine::hide(reinterpret_cast<const std::byte*>(slot.window));
+}
+
 bool map_renewable(Slot& slot) {
   slot.port->power_on();
   if (slot.function.identity() != kIvshmem) return false;
@@ -99,10 +107,12 @@ bool map_renewable(Slot& slot) {
   slot.port->forward(slot.window, std::max(slot.window_bytes, kBridgeGranule));
   slot.function.set_bar(kWindowBar, slot.window);
   slot.function.enable();
+  show_window(slot);
   return true;
 }
 
 void unplug(Slot& slot) {
+  hide_window(slot);
   slot.port->power_off();
   slot.port->forward_nothing();
   give_window_back(slot);
@@ -164,6 +174,7 @@ bool map_slot(unsigned number) {
   }
   slot.function.set_bar(virt::kWindowBar, slot.window);
   virt::begin_doorbell(slot, riscv::slot_identity(number));
+  virt::show_window(slot);
   return true;
 }
 
@@ -172,6 +183,7 @@ void unmap_slot(unsigned number) {
   virt::Slot& slot = virt::slots[number];
   if (slot.port) return virt::unplug(slot);
   if (slot.window == 0) return;
+  virt::hide_window(slot);
   slot.function.set_msix_enabled(slot.msix, false);
   slot.function.disable();
   virt::give_doorbell_back(slot);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shared/array.hpp"
+#include "shared/array_moves.hpp"
 #include "tests/unit/docs/contract_tables.hpp"
 #include "tests/unit/docs/page_rows.hpp"
 
@@ -30,7 +31,8 @@ std::vector<Table> tables() {
       {fmt::format("struct Hello ({} bytes)", sizeof(Hello)),
        {FIELD(Hello, magic), FIELD(Hello, version), FIELD(Hello, harts), FIELD(Hello, ram_base),
         FIELD(Hello, ram_bytes), FIELD(Hello, hart_local), FIELD(Hello, hart_stride), FIELD(Hello, root_at),
-        FIELD(Hello, context_at), FIELD(Hello, arguments_at), FIELD(Hello, answer), FIELD(Hello, orders_at)}},
+        FIELD(Hello, context_at), FIELD(Hello, arguments_at), FIELD(Hello, answer), FIELD(Hello, orders_at),
+        FIELD(Hello, move), FIELD(Hello, regions_begin)}},
       {fmt::format("struct Orders ({} bytes)", sizeof(Orders)),
        {FIELD(Orders, order), FIELD(Orders, argument), FIELD(Orders, failed)}},
       {fmt::format("struct Row ({} bytes)", sizeof(Row)), {FIELD(Row, address), FIELD(Row, step)}},
@@ -67,6 +69,11 @@ std::vector<Table> tables() {
        {FIELD(TopKRequest, kind), FIELD(TopKRequest, format), FIELD(TopKRequest, ranks), FIELD(TopKRequest, across),
         FIELD(TopKRequest, rows), FIELD(TopKRequest, sticks), FIELD(TopKRequest, lanes), FIELD(TopKRequest, first),
         FIELD(TopKRequest, row_list), FIELD(TopKRequest, step), FIELD(TopKRequest, merits), ANSWER(TopKRequest)}},
+      {fmt::format("struct Move ({} bytes)", sizeof(Move)),
+       {FIELD(Move, kind), FIELD(Move, outcome), FIELD(Move, to), FIELD(Move, from), FIELD(Move, bytes),
+        FIELD(Move, pattern), FIELD(Move, element_bytes), FIELD(Move, streamed), FIELD(Move, elements),
+        FIELD(Move, rows), FIELD(Move, to_step), FIELD(Move, from_step), FIELD(Move, to_row_step),
+        FIELD(Move, from_row_step)}},
       {"bounds of a request",
        {limit("sticks", kMaxSticks), limit("sticks of Sum, Mean, Max, Min and TopK", kMaxLineSticks),
         limit("lines", kMaxLines), limit("rows of a chunk", kMaxRows), limit("positions of a chunk", kMaxDepth),
@@ -74,7 +81,8 @@ std::vector<Table> tables() {
         limit("wide sums of a chunk", kMaxWideSums), limit("positions of a conversion", kMaxConverted),
         limit("sticks read by a transposition", kMaxSticks), limit("sticks of copies", kMaxCopies),
         limit("ranks of a line", kMaxRanks), limit("ranks of all lines", kMaxMerits),
-        limit("bytes of a table", kTableBytes)}}};
+        limit("bytes of a table", kTableBytes), limit("bytes of a move", kMaxMoveBytes),
+        limit("elements of a move", kMaxElements), limit("bytes of a move's step", kMaxMoveStep)}}};
 }
 
 std::string page_text() { return docs::read_page(SPYRE_SOURCE_DIR "/docs/array.md"); }

@@ -100,6 +100,7 @@ void add_window(Builder& builder) {
   FIELD(WindowHeader, device_status);
   FIELD(WindowHeader, events_lost);
   FIELD(WindowHeader, record_bytes);
+  FIELD(WindowHeader, array_nonce);
   FIELD(WindowHeader, blocks);
   builder.tables.push_back({"blocks of a window", {}});
   builder.block("header", wire::kHeaderBlock);

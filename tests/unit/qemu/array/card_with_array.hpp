@@ -20,12 +20,13 @@ class CardWithArray : public testing::Test {
   static constexpr std::uint64_t kArguments = wire::kContextWindow + wire::kArgumentsOffset;
   static constexpr std::uint64_t kScratchpad = wire::kContextWindow + wire::kScratchpadOffset;
   static constexpr std::uint64_t kSecondPage = kWindow + MemoryBuilder::kLargePage;
-  static constexpr unsigned kHart = 1;
+  static constexpr unsigned kGreeter = 0, kHart = 1;
 
   CardWithArray() {
     hello_ = card.take_page();
     locals_ = card.take_page();
     context_ = card.take_page();
+    move_ = card.take_page();
     scratchpad_ = card.take_page();
     first_ = card.take_large_page();
     second_ = card.take_large_page();
@@ -46,7 +47,10 @@ class CardWithArray : public testing::Test {
                .arguments_at = kArgumentsAt,
                .answer = 0,
                .orders_at = kOrdersAt,
-               .reserved = {}};
+               .reserved = 0,
+               .move = move_,
+               .regions_begin = first_,
+               .reserved1 = {}};
     greet();
   }
 
@@ -54,7 +58,7 @@ class CardWithArray : public testing::Test {
   void greet() {
     const std::uint64_t instruction = hello_ + 512;
     std::memcpy(card.at(instruction + wire::array::kHelloAddressAt), &hello_, sizeof hello_);
-    array.greet(instruction, card.at(instruction));
+    array.greet(kGreeter, instruction, card.at(instruction));
   }
   void set_word(std::uint64_t physical, std::uint64_t word) { std::memcpy(card.at(physical), &word, sizeof word); }
   void set_root(unsigned hart, std::uint64_t root) { set_word(locals_ + hart * kLocalBytes + kRootAt, root); }
@@ -63,6 +67,7 @@ class CardWithArray : public testing::Test {
     if (context >= MemoryBuilder::kFirst) set_word(context + kArgumentsAt, arguments);
   }
   wire::array::Orders& orders() { return *reinterpret_cast<wire::array::Orders*>(card.at(context_ + kOrdersAt)); }
+  wire::array::Move& move() { return *reinterpret_cast<wire::array::Move*>(card.at(move_)); }
   wire::array::Request& request() { return *reinterpret_cast<wire::array::Request*>(card.at(scratchpad_)); }
 
   bool is_writable(std::uint64_t physical) const {
@@ -75,7 +80,7 @@ class CardWithArray : public testing::Test {
   static constexpr std::uint64_t kBytes = std::uint64_t{16} << 20;
   MemoryBuilder card{kBytes};
   svp::array::ComputeArray array;
-  std::uint64_t hello_ = 0, locals_ = 0, context_ = 0, scratchpad_ = 0, first_ = 0, second_ = 0;
+  std::uint64_t hello_ = 0, locals_ = 0, context_ = 0, move_ = 0, scratchpad_ = 0, first_ = 0, second_ = 0;
 };
 
 }  // namespace test
