@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does one thing that a kernel must not do, chosen by the dimension "what": what the wall between kernels and firmware
 // is tested with. 0 (its own rounding mode and vector length) and 24 (a call that does nothing) are allowed, everything
-// else must end in a fault.
+// else up to 23 must end in a fault. From 25 on: hints to the compute array that count in the firmware's code only.
 #include "firmware/kernels/sdk.hpp"
+#include "shared/array.hpp"
+#include "shared/array_moves.hpp"
 
 namespace {
 enum Symbol : unsigned { kWhat };
@@ -38,6 +40,12 @@ DEED(huge_call, "li a7, -1\n ecall")
 DEED(next_call, "li a7, 5\n ecall")
 DEED(array_order, "li a7, 4\n ecall")
 static_assert(static_cast<unsigned>(wire::KernelCall::ArrayOrder) == 4);
+// A greeting whose block lies nowhere: an array that took it for the firmware's would read there.
+DEED(greet_array,
+     ".option push\n .option norvc\n .balign 8\n .word 0x5A102013\n j 1f\n .dword -4096\n 1:\n .option pop")
+static_assert(wire::array::kHelloHint == 0x5A102013 && wire::array::kHelloAddressAt == 8);
+DEED(ask_for_a_move, ".word 0x5A302013")
+static_assert(wire::array::kMoveHint == 0x5A302013);
 }  // namespace
 
 SPYRE_KERNEL({
@@ -73,6 +81,8 @@ std::uint64_t kernel::compute(const wire::KernelArguments&) {
     case 22: flush_block(); return 0;
     case 23: zero_block(); return 0;
     case 24: array_order(); return 0;
+    case 25: greet_array(); return 0;
+    case 26: ask_for_a_move(); return 0;
     default: return 1;
   }
 }

@@ -147,7 +147,6 @@ bool DmaEngine::copy_elements(const Move& move) const {
     if (!is_step(side.step) || !is_step(side.row_step)) return false;
   }
   const Extent to_extent = extent_of(to_side, move), from_extent = extent_of(from_side, move);
-  if (to_extent.before > move.to || from_extent.before > move.from) return false;
   std::byte* to = target(move.to - to_extent.before, to_extent.bytes);
   const std::byte* from = source(move.from - from_extent.before, from_extent.bytes);
   if (to == nullptr || from == nullptr) return false;

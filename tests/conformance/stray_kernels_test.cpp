@@ -384,5 +384,21 @@ TEST_F(StrayKernels, ACallForOrdersReturns) {
   EXPECT_FALSE(failure_of(test::job_with_symbols(*context_, "privileged", 0, {24})));
 }
 
+// An array that believed a kernel's greeting would look for the card's memory where the kernel says.
+TEST_F(StrayKernels, TheFirmwaresHintsToTheArrayDoNothing) {
+  for (const std::uint64_t what : {25u, 26u}) {
+    SCOPED_TRACE(what);
+    for (const std::uint64_t cores : {1u, 3u}) {
+      EXPECT_FALSE(failure_of(test::job_with_symbols(*context_, "privileged", 0, {what}), cores));
+    }
+    EXPECT_FALSE(failure_of(stray(kLoad, operand_address_))) << "the operand is mapped now";
+    const auto served = failure_of(stray(kArrayLoad, operand_address_));
+    ASSERT_EQ(served.has_value(), test::cards_have_array()) << "the kernel says so by its exit status";
+    if (!served) continue;
+    EXPECT_EQ(served->status, Status::KernelStatus) << wire::name(served->status);
+    victim_->Reset();
+  }
+}
+
 }  // namespace
 }  // namespace svp::conformance

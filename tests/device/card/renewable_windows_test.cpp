@@ -11,6 +11,8 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "tests/bounds.hpp"
@@ -36,6 +38,21 @@ T emulator_answer(qemu::Result<T> result) {
 std::size_t descriptors_of(pid_t pid) {
   const std::filesystem::path folder = fmt::format("/proc/{}/fd", pid);
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+// How often the emulator has mapped files of a window's size: windows of owners, and the compute array's own mappings
+// of them.
+std::size_t window_mappings_of(pid_t pid) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0, end = 0;
+    std::string rights;
+    char dash = 0;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end >> rights;
+    count += rights == "rw-s" && end - begin == kWindowBytes ? 1 : 0;
+  }
+  return count;
 }
 
 struct Lease {
@@ -114,6 +131,7 @@ class RenewableWindows : public testing::Test {
 TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
   constexpr unsigned kOwners = 100;
   const std::size_t descriptors = descriptors_of(machine().pid());
+  const std::size_t mappings = window_mappings_of(machine().pid());
   for (unsigned owner = 0; owner < kOwners; ++owner) {
     const Lease lease = make_lease(owner % kPorts);
     const auto bound = bind(lease);
@@ -133,12 +151,46 @@ TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
     std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
   }
   EXPECT_EQ(descriptors_of(machine().pid()), descriptors);
+  EXPECT_EQ(window_mappings_of(machine().pid()), mappings);
+}
+
+// Transfers are under way when the card loses the window: they end with it, or the card has moved on; in neither case
+// is memory touched that is not there any more.
+TEST_F(RenewableWindows, ATransferUnderWayDoesNotOutliveItsWindow) {
+  using StridedLevel = wire::StridedLevel;
+  constexpr std::uint64_t kBytes = 2 * wire::kMiB;
+  constexpr unsigned kOwners = 20;
+  unsigned cut_off = 0;
+  for (unsigned owner = 0; owner < kOwners; ++owner) {
+    const Lease lease = make_lease(owner % kPorts);
+    ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
+    ASSERT_TRUE(received(lease.peer));
+    const auto device = attach(lease);
+    const Workbench bench(*device);
+    work(bench, owner);
+    // Every other element: the strided engine. 2 MiB in one piece: the linear one.
+    const StridedLevel levels[] = {{kBytes / 4, 4, 4}};
+    test::BlockStream<test::CompletionCounter> stream(*device);
+    std::vector<wire::ControlBlock> blocks;
+    for (unsigned i = 0; i < 16; ++i) {
+      blocks.push_back(i % 2 == 0 ? Workbench::dma(bench.host(0), bench.tensor(0), kBytes)
+                                  : Workbench::strided(bench.tensor(0), bench.host(0), 2, levels));
+    }
+    ASSERT_EQ(stream.submit(blocks), blocks.size());
+    ASSERT_TRUE(stream.wait_started(1, test::kBound));
+    end(lease);
+    device->close();
+    ASSERT_TRUE(stream.all_ended());
+    cut_off += stream.sink().not_ok() != 0 ? 1 : 0;
+  }
+  EXPECT_GT(cut_off, 0u) << "each owner's transfers had ended before the window went";
 }
 
 TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
   const Lease lease = make_lease(1);
   const Lease spare{.window = emulator_answer(machine().plug_window(0, kWindowBytes)), .peer = {}};
   ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
+  const std::size_t mappings = window_mappings_of(machine().pid());
   for (int round = 0; round < 3; ++round) {
     management_->close();
     value_or_throw(card_->reset());
@@ -146,6 +198,7 @@ TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
     EXPECT_EQ(bind(lease).outcome, Outcome::Ok) << "the same again is no error";
     const auto device = attach(lease);
     work(*device, 77);
+    EXPECT_EQ(window_mappings_of(machine().pid()), mappings) << "each is mapped as often as before the reset";
   }
   end(lease);
   // What was plugged and not bound before the resets serves the next owner.

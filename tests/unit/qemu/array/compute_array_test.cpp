@@ -36,7 +36,7 @@ class Array : public test::CardWithArray {
 TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
   EXPECT_EQ(hello().answer, wire::array::kVersion);
   const Hello good = hello();
-  for (unsigned what = 0; what < 5; ++what) {
+  for (unsigned what = 0; what < 6; ++what) {
     hello() = good;
     hello().answer = 0;
     if (what == 0) hello().magic ^= 1;
@@ -44,6 +44,7 @@ TEST_F(Array, AnswersAGreetingOfItsVersionOnly) {
     if (what == 2) hello().harts = 0;
     if (what == 3) hello().harts = 513;
     if (what == 4) hello().orders_at += 4;
+    if (what == 5) hello().move += 4;
     greet();
     EXPECT_EQ(hello().answer, 0u) << what;
     ask_for_sum(1);

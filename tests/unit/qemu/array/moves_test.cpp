@@ -254,6 +254,16 @@ TEST_F(Moves, HappenOnceForEachTimeThatOneIsWritten) {
   EXPECT_EQ(*card.at(first_), std::byte{0});
 }
 
+TEST_F(Moves, AreForAFirmwareThatHasGreeted) {
+  hello().version += 1;
+  greet();
+  EXPECT_EQ(ask(fill(first_, 1, 64)), MoveOutcome::None) << "a version that the array does not know";
+  hello().version -= 1;
+  hello().move = MemoryBuilder::kFirst + kBytes;
+  greet();
+  EXPECT_EQ(ask(fill(first_, 1, 64)), MoveOutcome::None) << "moves would lie behind the memory";
+}
+
 TEST_F(Moves, ReachAWindowThatIsShown) {
   MappedFile file(kWindowBytes), other(kWindowBytes);
   ASSERT_TRUE(show(kWindowAt, file));
@@ -288,8 +298,8 @@ TEST_F(Moves, FindAWindowByTheSecretNumberOnly) {
     std::memcpy(in.data() + kNonceAt, &nonce, sizeof nonce);
     return nonce;
   };
-  const auto shows = [&](std::uint64_t nonce, std::uint64_t at = kNonceAt) {
-    return done(move_of(MoveKind::Show, kWindowAt, at, kWindowBytes, nonce));
+  const auto shows = [&](std::uint64_t nonce, std::uint64_t at = kNonceAt, std::uint64_t bytes = kWindowBytes) {
+    return done(move_of(MoveKind::Show, kWindowAt, at, bytes, nonce));
   };
   const std::uint64_t first = number(file);
   const std::uint64_t second = number(another);
@@ -301,8 +311,18 @@ TEST_F(Moves, FindAWindowByTheSecretNumberOnly) {
   EXPECT_FALSE(shows(number(file), ~std::uint64_t{0}));
   EXPECT_FALSE(shows(number(small))) << "smaller than the window";
   EXPECT_FALSE(shows(number(own))) << "memory of this process only";
-  EXPECT_FALSE(shows(0));
+  EXPECT_FALSE(shows(number(file), kNonceAt, 4)) << "smaller than the number";
+  EXPECT_FALSE(shows(0, 8192)) << "zeros, and no number has been chosen";
   EXPECT_TRUE(shows(number(file)));
+}
+
+TEST_F(Moves, FindNoWindowThatTheEmulatorDoesNotWrite) {
+  MappedFile file(kWindowBytes);
+  ASSERT_TRUE(done(move_of(MoveKind::Nonce, 0, 0, 0)));
+  const std::uint64_t nonce = move().pattern;
+  std::memcpy(file.data() + kNonceAt, &nonce, sizeof nonce);
+  ASSERT_EQ(mprotect(file.data(), kWindowBytes, PROT_READ), 0);
+  EXPECT_TRUE(refused(move_of(MoveKind::Show, kWindowAt, kNonceAt, kWindowBytes, nonce)));
 }
 
 TEST_F(Moves, WriteOnlyWhatTheySay) {
