@@ -18,6 +18,7 @@ constexpr std::uint64_t kFirstBytes = wire::kMiB;
 
 double exit_only(qemu::MachineOptions options) {
   options.firmware = SPYRE_EXIT_FIRMWARE;
+  options.array.clear();
   const auto start = Clock::now();
   auto machine = qemu::Machine::start(options);
   require(machine.has_value(), "the emulator did not start with the firmware that only exits");

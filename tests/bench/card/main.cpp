@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -21,23 +22,37 @@ namespace {
 struct Measurement {
   const char* id;
   void (*run)(Session&);
+  bool asks_array = false;  // the figure depends on whether the card has the compute array
 };
 
 // Those that boot cards of their own come last, so that the shared card is booted once.
 constexpr Measurement kMeasurements[] = {
-    {"P1", measure_launch_cost},      {"P2", measure_round_trips},
-    {"P3", measure_empty_kernel},     {"P4", measure_throughput},
-    {"P5", measure_transfers},        {"P5", measure_strided},
-    {"P5", measure_staged},           {"P6", measure_layout},
-    {"P7", measure_matmul},           {"P8", measure_operations},
-    {"P9", measure_cold_start},       {"P10", measure_stream_reset},
-    {"P10", measure_function_reset},  {"P10", measure_scrub},
-    {"P11", measure_allocator},       {"P13", measure_overlap},
-    {"P14", measure_flex_transfers},  {"P14", measure_flex_launches},
-    {"P15", measure_flex_operations}, {"P16", measure_compile_time},
-    {"P14", measure_flex_start},      {"P12", measure_many},
-    {"N1", measure_idle_neighbours},  {"N1", measure_noisy_neighbours},
-    {"N2", measure_attach},           {"N3", measure_owners},
+    {"P1", measure_launch_cost},
+    {"P2", measure_round_trips, true},
+    {"P3", measure_empty_kernel, true},
+    {"P4", measure_throughput, true},
+    {"P5", measure_transfers, true},
+    {"P5", measure_strided, true},
+    {"P5", measure_staged, true},
+    {"P6", measure_layout},
+    {"P7", measure_matmul, true},
+    {"P8", measure_operations, true},
+    {"P9", measure_cold_start, true},
+    {"P10", measure_stream_reset},
+    {"P10", measure_function_reset},
+    {"P10", measure_scrub, true},
+    {"P11", measure_allocator},
+    {"P13", measure_overlap},
+    {"P14", measure_flex_transfers},
+    {"P14", measure_flex_launches},
+    {"P15", measure_flex_operations},
+    {"P16", measure_compile_time},
+    {"P14", measure_flex_start},
+    {"P12", measure_many},
+    {"N1", measure_idle_neighbours},
+    {"N1", measure_noisy_neighbours},
+    {"N2", measure_attach},
+    {"N3", measure_owners},
 };
 
 std::string known_ids() {
@@ -68,17 +83,26 @@ void describe_machine(Session& session) {
                   session.options().quick ? ", quick" : ""));
 }
 
+void measure(Session& session, const Measurement& measurement) {
+  try {
+    measurement.run(session);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "  FAILED: {}\n", error.what());
+    session.report().fail(measurement.id, error.what());
+    session.end_card();  // the next one gets a card whose state is known
+  }
+}
+
 void measure(Session& session, const std::vector<std::string>& only) {
   for (const Measurement& measurement : kMeasurements) {
     if (!only.empty() && std::ranges::find(only, measurement.id) == only.end()) continue;
     fmt::print(stderr, "{} …\n", measurement.id);
-    try {
-      measurement.run(session);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "  FAILED: {}\n", error.what());
-      session.report().fail(measurement.id, error.what());
-      session.end_card();  // the next one gets a card whose state is known
-    }
+    const Options::Array array = session.options().array;
+    session.use_array(array != Options::Array::Off);
+    measure(session, measurement);
+    if (array != Options::Array::Both || !measurement.asks_array) continue;
+    session.use_array(false);
+    measure(session, measurement);
   }
 }
 
@@ -92,6 +116,10 @@ int run(int argc, char** argv) {
   app.add_flag("--quick", options.quick, "fewer repetitions and 3 rounds: for a look, not for a record");
   auto* rounds = app.add_option("--rounds", options.rounds, "rounds of every figure")->check(CLI::Range(3, 1000));
   app.add_option("--cores", options.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));
+  const std::map<std::string, Options::Array> arrays{
+      {"on", Options::Array::On}, {"off", Options::Array::Off}, {"both", Options::Array::Both}};
+  app.add_option("--array", options.array, "cards with the compute array, without it, or (default) both")
+      ->transform(CLI::CheckedTransformer(arrays));
   app.add_option("--json", json_file, "also write everything that was measured to this file");
   try {
     app.parse(argc, argv);

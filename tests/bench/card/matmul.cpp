@@ -114,12 +114,12 @@ double time_peer(const BlasPeer& peer, const Problem& problem, std::vector<float
   return ns;
 }
 
-void measure_cores(Session& session, const Problem& problem, unsigned cores, double goal) {
+void measure_cores(Session& session, const Problem& problem, unsigned cores, Goal goal) {
   const BlasPeer* const blas = session.blas();
   Row row{.id = "P7",
           .what = fmt::format("fp16 matmul 4096x1024x1024, 4 tiles, {} core{}", cores, cores == 1 ? "" : "s"),
           .limit = "OpenBLAS sgemm, one thread",
-          .goal = at_most(goal),
+          .goal = goal,
           .checked = "4194304 elements bit-equal to the golden model"};
   CardMatmul card(problem, cores);
   std::vector<float> c(problem.golden.size());
@@ -139,9 +139,9 @@ void measure_cores(Session& session, const Problem& problem, unsigned cores, dou
 void measure_matmul(Session& session) {
   session.end_card();
   const Problem problem = make_problem();
-  measure_cores(session, problem, 1, 12);
+  measure_cores(session, problem, 1, session.goal(at_most(3), at_most(12)));
   if (std::thread::hardware_concurrency() >= 2) {
-    measure_cores(session, problem, 2, 7);
+    measure_cores(session, problem, 2, session.goal(at_most(2), at_most(7)));
   } else {
     session.report().note("P7 with two cores is not measured: this machine has one CPU");
   }

@@ -52,7 +52,20 @@ const char* name(Unit unit) {
   return "";
 }
 
-using Cells = std::array<std::string, 9>;
+std::vector<double> ratios_of(const std::vector<double>& ours, const std::vector<double>& limits) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < std::min(ours.size(), limits.size()); ++i) out.push_back(ours[i] / limits[i]);
+  return out;
+}
+
+std::string format_without_array(const Row& row) {
+  if (row.ours_without_array.empty()) return "";
+  const std::string ours = format_value(median(row.ours_without_array), row.unit);
+  const auto ratios = ratios_of(row.ours_without_array, row.limits_without_array);
+  return ratios.empty() ? ours : fmt::format("{}, {}", ours, format_ratio(median(ratios)));
+}
+
+using Cells = std::array<std::string, 10>;
 
 Cells cells_of(const Row& row) {
   const auto ratios = row.ratios();
@@ -66,6 +79,7 @@ Cells cells_of(const Row& row) {
           format_goal(row.goal),
           verdict(row),
           format_spread(ratios),
+          format_without_array(row),
           row.checked};
 }
 
@@ -81,15 +95,20 @@ std::string format_value(double value, Unit unit) {
   return "";
 }
 
-std::vector<double> Row::ratios() const {
-  std::vector<double> out;
-  for (std::size_t i = 0; i < std::min(ours.size(), limits.size()); ++i) out.push_back(ours[i] / limits[i]);
-  return out;
-}
+std::vector<double> Row::ratios() const { return ratios_of(ours, limits); }
 
 void Report::add(Row row) {
   if (row.ours.empty()) throw std::logic_error("no sample of " + row.what);
   rows_.push_back(std::move(row));
+}
+void Report::add_without_array(Row row) {
+  const auto same = [&](const Row& other) {
+    return other.id == row.id && other.what == row.what && other.limit == row.limit;
+  };
+  const auto found = std::ranges::find_if(rows_, same);
+  if (found == rows_.end() || row.ours.empty()) throw std::logic_error("nothing to compare with: " + row.what);
+  found->ours_without_array = std::move(row.ours);
+  found->limits_without_array = std::move(row.limits);
 }
 void Report::fail(std::string id, std::string why) { failures_.push_back({std::move(id), std::move(why)}); }
 void Report::note(std::string text) {
@@ -102,8 +121,8 @@ std::string summary(const Row& row) {
 }
 
 std::string Report::table() const {
-  std::vector<Cells> lines{
-      {"id", "what", "ours", "limit or peer, same run", "ratio", "goal", "", "spread", "data checked"}};
+  std::vector<Cells> lines{{"id", "what", "ours", "limit or peer, same run", "ratio", "goal", "", "spread",
+                            "without array", "data checked"}};
   for (const Row& row : rows_) lines.push_back(cells_of(row));
   std::array<std::size_t, std::tuple_size_v<Cells>> width{};
   for (const Cells& line : lines) {
@@ -132,6 +151,9 @@ nlohmann::ordered_json Report::json() const {
                                {"unit", name(row.unit)}, {"ours", median(row.ours)},
                                {"rounds", row.ours},     {"checked", row.checked}};
     if (!row.limit.empty()) out["limit"] = row.limit;
+    if (!row.ours_without_array.empty()) {
+      out["without_array"] = {{"rounds", row.ours_without_array}, {"limit_rounds", row.limits_without_array}};
+    }
     if (!row.limits.empty()) {
       out["limit_value"] = median(row.limits);
       out["limit_rounds"] = row.limits;

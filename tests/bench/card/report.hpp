@@ -31,6 +31,9 @@ struct Row {
   std::string checked;  // how the data were checked
   std::vector<double> ours{};
   std::vector<double> limits{};  // as many as `ours`, or empty: the peer is missing
+  // The same on cards without the compute array, measured behind it (Report::add_without_array()).
+  std::vector<double> ours_without_array{};
+  std::vector<double> limits_without_array{};
 
   void add(double ours_now, double limit_now) {
     ours.push_back(ours_now);
@@ -43,6 +46,8 @@ class Report {
  public:
   // A row without a single sample is not a row: throws std::logic_error.
   void add(Row row);
+  // Adds the samples to the row of this name; throws std::logic_error when there is none.
+  void add_without_array(Row row);
   // The measurement of `id` did not come to an end, or its data were wrong.
   void fail(std::string id, std::string why);
   // Said under the table: conditions, missing peers.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace bench {
 
@@ -11,9 +12,29 @@ namespace {
 constexpr const char* kHowToGetPeers = "install it with scripts/bootstrap --bench";
 }
 
+Session::Session(Options options) : options_(options) {
+  if (const char* chosen = std::getenv("SPYRE_ARRAY"); chosen != nullptr) chosen_array_ = chosen;
+}
+
 void Session::add(Row row) {
-  fmt::print(stderr, "  {}\n", summary(row));
-  report_.add(std::move(row));
+  fmt::print(stderr, "  {}{}\n", summary(row), array_ ? "" : " (without array)");
+  if (!array_ && options_.array == Options::Array::Both) {
+    report_.add_without_array(std::move(row));
+  } else {
+    report_.add(std::move(row));
+  }
+}
+
+void Session::use_array(bool array) {
+  if (array_ != array) end_card();
+  array_ = array;
+  if (!array) {
+    ::setenv("SPYRE_ARRAY", "off", 1);
+  } else if (chosen_array_.empty()) {
+    ::unsetenv("SPYRE_ARRAY");
+  } else {
+    ::setenv("SPYRE_ARRAY", chosen_array_.c_str(), 1);
+  }
 }
 
 svp::Context& Session::card() {

@@ -17,16 +17,23 @@ struct Options {
   bool quick = false;
   unsigned rounds = 5;  // at least 3, so that there is a spread
   unsigned cores = 0;   // of the shared card; 0: as the driver chooses
+  // Cards with the compute array, without, or each figure on cards with it and then on cards without.
+  enum class Array { On, Off, Both } array = Array::Both;
 };
 
 class Session {
  public:
-  explicit Session(Options options) : options_(options) {}
+  explicit Session(Options options);
 
   const Options& options() const { return options_; }
   Report& report() { return report_; }
   // Adds to the report and tells whoever watches.
   void add(Row row);
+  // Cards that are opened from now on, by this process and its children, have the compute array or not.
+  void use_array(bool array);
+  bool has_array() const { return array_; }
+  // The goal of a figure with the compute array, and without.
+  Goal goal(Goal with_array, Goal without) const { return array_ ? with_array : without; }
   // `many` operations, or fewer in a quick run.
   unsigned amount(unsigned many) const { return options_.quick ? std::max(1u, many / 5) : many; }
 
@@ -43,6 +50,8 @@ class Session {
   Options options_;
   Report report_;
   std::unique_ptr<svp::Context> card_;
+  bool array_ = true;
+  std::string chosen_array_;  // SPYRE_ARRAY at the start
   std::unique_ptr<OpenClPeer> opencl_;
   std::unique_ptr<BlasPeer> blas_;
   bool opencl_asked_ = false;

@@ -85,7 +85,7 @@ void measure_size(Session& session, TransferBench& bench, std::uint64_t bytes) {
             .what = "DMA to the card, pinned, " + size,
             .unit = Unit::BytesPerSecond,
             .limit = "memcpy, same size",
-            .goal = at_least(0.5),
+            .goal = session.goal(at_least(0.8), at_least(0.5)),
             .checked = "every byte, fresh data each round"};
   Row back = there;
   back.what = "DMA from the card, pinned, " + size;
@@ -114,8 +114,9 @@ void measure_sweep(Session& session, TransferBench& bench) {
             .what = "size at which DMA to the card reaches half of its peak",
             .unit = Unit::Bytes,
             .limit = "as wanted",
-            .goal = at_most(1),
             .checked = "every byte, at each size"};
+  // With the array the peak is memcpy's, and an empty block alone takes as long as tens of KiB.
+  if (!session.has_array()) there.goal = at_most(1);
   Row back = there;
   back.what = "size at which DMA from the card reaches half of its peak";
   std::string curve;
