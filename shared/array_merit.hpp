@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Merits: the words of the lists that TopK keeps (shared/array.hpp, TopKRequest).
 #pragma once
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The DMA engine of the compute array (shared/array.hpp): moves of bytes that the firmware asks for, and nobody else.
 // docs/array.md describes the contract.
 #pragma once

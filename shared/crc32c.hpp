@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // CRC32C (Castagnoli, reflected polynomial 0x82F63B78), the checksum of control blocks, images and records. Eight bytes
 // per step from tables that the compiler computes: no table of numbers to mistype, same code on both sides.
 #pragma once

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Device programs: lists of tensor operations that the engine (firmware/kernels/engine) executes on the cores of a
 // launch. A program is data in card memory, one image executes all of them. docs/device-programs.md describes the
 // format byte by byte and the meaning of each operation; device_program_check.hpp judges a program.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // DL16, the card's 16-bit number ("SEN169_FP16", 1-6-9): sign bit 15, exponent 14..9 with bias 31, fraction 8..0.
 //
 //   value = (-1)^s * 2^(e - 31) * (1 + f / 512), also for e = 0 with f != 0 (there are no subnormals)

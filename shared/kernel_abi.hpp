@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // What a kernel image looks like in Program memory and what a kernel sees when it runs (protocol §7).
 // An image is data until the card's loader copied its text into an execution area; nothing here is executable in place.
 #pragma once

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Units of the contract: sticks, granules, and the overflow-safe arithmetic that every check is built from.
 #pragma once
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Blocks in tiles of up to 8 rows of 16 bytes. Vectors of 16 bytes are enough, and each target of the compiler has
 // them.
 #include <array>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The card's memory as the emulator holds it, and what a hart in U-mode may reach of it.
 #pragma once
 

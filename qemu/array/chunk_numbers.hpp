@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // How the numbers of a chunk are laid out and measured, for all that multiplies chunks.
 #pragma once
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The products of one chunk. A sum of 64 products of ten-bit integers is exact in a double while the exponents of row
 // and column spread over no more than 27 binades together. Rows with a wider spread are split into their larger and
 // their smaller numbers, which have a sum each. Up to kMaxWideSums others are summed by integers. Products of FP8 are

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The sum of products of DL16 numbers, exactly, for chunks whose exponents lie too far apart for a double.
 #pragma once
 

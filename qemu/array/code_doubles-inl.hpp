@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Vectors of DL16 codes as vectors of doubles, a few instructions for each; once for each target (Highway).
 #if defined(SPYRE_QEMU_ARRAY_CODE_DOUBLES) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPYRE_QEMU_ARRAY_CODE_DOUBLES

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The compute array of one card, between the emulator's plugin interface (plugin.cpp) and the arithmetic.
 #pragma once
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Lanes become values in one loop and codes in a second one, which the compiler vectorizes for each target. A value is
 // an fp32 where that holds every value of both formats, else an fp64.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The DMA engine of the array: what the firmware has moved (shared/array_moves.hpp).
 #pragma once
 

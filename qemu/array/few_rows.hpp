@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Products of few rows of DL16: each number of the panel is used for so few of them that it becomes a double where it
 // is needed, and the chunks of a long k follow each other in one request.
 #pragma once

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Codes of lanes as fp32 numbers and back, in what the compiler vectorizes; once for each target (Highway).
 #if defined(SPYRE_QEMU_ARRAY_LANE_NUMBERS) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPYRE_QEMU_ARRAY_LANE_NUMBERS

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Reductions of lines. The sum of 64 DL16 numbers is one of doubles while their exponents spread over no more than 37
 // binades (of their squares: 13) and are not among the smallest. Else it is one of 32-bit integers while they spread
 // over no more than 15; else numbers of the upper and of the lower half of the exponents have a sum of 64 bits each,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The sticks that a plan reads and makes, by number: `n` is taken modulo how many there are. What the firmware's orders
 // (wire::array::Orders) break.
 #pragma once

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // libspyre-array.so: the compute array as a plugin of the stock emulator (-plugin FILE). It looks for hints in what
 // the emulator translates and is called in front of each execution of them, on the hart's own thread.
 #include <cstddef>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // What the emulator offers to a plugin of its translator, as far as the array uses it: the interface of QEMU 9.2 and
 // 10, written down from its documentation, because Debian installs no header of it.
 #pragma once

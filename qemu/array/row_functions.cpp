@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // Lanes are computed in plain loops, which the compiler vectorizes for each target.
 #include "qemu/array/row_functions.hpp"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // What the array computes on sticks. The results are those of docs/numerics.md, bit for bit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The lists of TopK. Sticks without an element for a list are passed over by vector instructions; an element that is
 // better than the last of a full list is inserted at its place.
 #include <algorithm>

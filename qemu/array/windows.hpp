@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The windows of functions: files that the emulator has mapped for the devices of its PCI bus, where the plugin
 // interface does not lead.
 #pragma once

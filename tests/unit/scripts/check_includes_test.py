@@ -62,6 +62,23 @@ with tempfile.TemporaryDirectory() as folder:
     allowed = run("--root", folder, *ALLOWED)
     assert allowed.returncode == 0, allowed.stdout
 
+# What the emulator's plugin is compiled from, also by way of another header.
+licence = f"// {rules.LICENCE}\n"
+with tempfile.TemporaryDirectory() as folder:
+    texts = {
+        "qemu/array/planted.cpp": licence + '#include "shared/good.hpp"\n',
+        "shared/good.hpp": licence + '#include "shared/bad.hpp"\n',
+        "shared/bad.hpp": "// SPDX-License-Identifier: Apache-2.0\n",
+        "shared/other.hpp": "// SPDX-License-Identifier: Apache-2.0\n",
+    }
+    for path, text in texts.items():
+        file = Path(folder) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    planted = run("--root", folder, *texts)
+    assert planted.returncode == 1, planted
+    assert [line.split(":")[0] for line in planted.stdout.splitlines()] == ["shared/bad.hpp"], planted.stdout
+
 # A circle between two folders cannot be written down.
 rules.RULES["shared"] = "host_driver/base"
 assert rules.check_rules() == ["RULES: shared names host_driver/base, which does not stand above it"]
