@@ -224,6 +224,8 @@ struct AdminReply {
       std::uint64_t table_pages;  // … and the page tables alone
       // QUERY of anybody: device time at which the card answered.
       std::uint64_t time;
+      // Likewise: the version of the compute array (array.hpp); 0: the card has none.
+      std::uint32_t array_version;
     } region;
     struct {
       std::uint32_t stream;

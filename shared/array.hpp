@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
 // The compute array: arithmetic hardware beside the harts, which a plugin of the emulator provides (qemu/array). A hart
 // reaches it with hints, instructions that do nothing on a card without it. docs/array.md describes the contract.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "shared/device_program.hpp"
 #include "shared/kernel_abi.hpp"
@@ -86,6 +87,19 @@ enum class Kind : std::uint32_t {
   Copies = 6,   // rows of sticks, copied: CopiesRequest
   TopK = 7,     // the largest elements of lines: TopKRequest
 };
+
+constexpr std::string_view name(Kind kind) {
+  switch (kind) {
+    case Kind::Rows: return "rows";
+    case Kind::Chunk: return "products";
+    case Kind::Lines: return "reductions";
+    case Kind::Convert: return "conversions";
+    case Kind::Blocks: return "transpositions";
+    case Kind::Copies: return "copies";
+    case Kind::TopK: return "largest elements";
+  }
+  return "unknown";
+}
 
 enum class Outcome : std::uint32_t {
   None = 0,     // what the kernel writes before the hint

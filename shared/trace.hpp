@@ -20,8 +20,9 @@ enum class TraceKind : std::uint16_t {
   Mark = 3,    // a kernel's mark (KernelCall::TraceMark), `value`
   Lost = 4,    // `value` entries of cores found no room on the card
   Ahead = 5,   // hart 0 moved the `value` bytes of a DMA (kDmaAhead) while the COMPUTE in front of it ran
+  Array = 6,   // a core asked the compute array for a request of kind `value` (wire::array::Kind)
 };
-inline constexpr TraceKind kLastTraceKind = TraceKind::Ahead;
+inline constexpr TraceKind kLastTraceKind = TraceKind::Array;
 
 struct TraceEntry {
   std::uint64_t number;  // 1, 2, 3, … since TRACE; stored last, and 0 while the entry is written

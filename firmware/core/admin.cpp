@@ -12,6 +12,7 @@
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -298,6 +299,7 @@ void fill_card_figures(const Card& card, AdminReply& reply) {
 void query(const Card& card, const Function& function, AdminReply& reply) {
   fill_pool_figures(card, function, reply);
   reply.values.region.time = hal::now();
+  reply.values.region.array_version = hal::array_version();
   if (function.manages()) fill_card_figures(card, reply);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What armed faults do to a launch: FirmwareHart, Kernel, KernelResult, Array. Called only where FaultTable::armed()
-// said so.
+// said so; orders to the array also for a launch that is traced.
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launches.hpp"
@@ -132,11 +132,17 @@ bool Launches::array_failed(Launch& launch, Part& part, const hal::Stop& stop) {
 void Launches::order_array(Launch& launch, const Part& part, hal::Context& context) {
   using wire::array::Order;
   wire::array::Orders& orders = context.array_orders;
-  if (!faults_->armed(FaultPoint::Array)) {
+  const bool armed = faults_->armed(FaultPoint::Array);
+  if (!armed && !launch.traced) {
     orders.order = Order::Serve;
     return;
   }
   if (orders.order != Order::Asked) return;
+  if (launch.traced) note_request(launch, part);
+  if (!armed) {
+    orders.order = Order::ServeOne;
+    return;
+  }
   Occurrence occurrence = occurrence_of(launch, part);
   const std::uint64_t progress = hal::progress(context);
   if (progress != 0) occurrence.progress = wire::number_of_progress(progress);

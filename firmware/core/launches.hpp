@@ -205,6 +205,7 @@ class Launches {
     unsigned core;
   };
   [[gnu::cold, gnu::noinline]] void note_slice(const Traced& of, const hal::Stop& stop);
+  [[gnu::cold, gnu::noinline]] void note_request(const Launch& launch, const Part& part);
 
   // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and
   // not for registers to save.

@@ -278,6 +278,18 @@ void Launches::note_slice(const Traced& of, const hal::Stop& stop) {
   traces_->note(of.core, of.function, entry);
 }
 
+// What the kernel has written down is only told.
+void Launches::note_request(const Launch& launch, const Part& part) {
+  wire::TraceEntry entry{};
+  entry.kind = wire::TraceKind::Array;
+  entry.begin = entry.end = hal::now();
+  entry.stream = launch.stream;
+  entry.sequence = launch.sequence;
+  entry.core = static_cast<std::uint16_t>(part.core);
+  entry.value = *reinterpret_cast<const std::uint32_t*>(hal::pointer(slot_of(launch, part).scratchpad));
+  traces_->note(part.core, launch.result.function, entry);
+}
+
 void Launches::note_only_slice(const Function& function, const wire::ControlBlockHeader& header,
                                const hal::Stop& stop) {
   note_slice({function.id(), header.stream, header.sequence, 0}, stop);
@@ -312,6 +324,8 @@ bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   hal::Context& context = slot_of(launch, launch.part[ticket.part]).context;
   if (faults_->armed_any(kSlicePoints)) [[unlikely]]
     if (!break_slice(launch, ticket, context)) return true;
+  if (launch.traced && context.array_orders.order == wire::array::Order::Serve) [[unlikely]]
+    context.array_orders.order = wire::array::Order::Ask;
   std::uint64_t began = 0;
   for (;;) {
     if (launch.machine.is(State::Stopping)) {

@@ -46,7 +46,8 @@ class Traces {
   void note(unsigned core, Owner function, const wire::TraceEntry& entry);
 
  private:
-  static constexpr std::uint32_t kQueued = 64;
+  // A slice of 1 ms may have fifty requests to the array, each of which ends a slice of its own.
+  static constexpr std::uint32_t kQueued = 256;
 
   struct Ring {
     wire::TraceEntry* entries = nullptr;

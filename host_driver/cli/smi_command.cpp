@@ -119,11 +119,12 @@ void print_smi_table(const std::vector<SmiRow>& rows) {
     fmt::print("no card; start one with: spyre boot --name card0 --detach\n");
     return;
   }
-  fmt::print("{:<16}  {:<10}  {:<8}  {:<9}  {:>8}  {:>24}  {:>5}  {:>10}  {:>10}\n", "card", "state", "function", "use",
-             "owner", "memory", "cores", "launches", "violations");
+  fmt::print("{:<16}  {:<10}  {:>5}  {:<8}  {:<9}  {:>8}  {:>24}  {:>5}  {:>10}  {:>10}\n", "card", "state", "array",
+             "function", "use", "owner", "memory", "cores", "launches", "violations");
   for (const SmiRow& row : rows) {
-    fmt::print("{:<16}  {:<10}  {:<8}  {:<9}  {:>8}  {:>24}  {:>4.0f}%  {:>10}  {:>10}\n", row.card->name,
-               svp::name(row.card->state), svp::function_name(row.function.target), svp::name(row.function.use),
+    fmt::print("{:<16}  {:<10}  {:>5}  {:<8}  {:<9}  {:>8}  {:>24}  {:>4.0f}%  {:>10}  {:>10}\n", row.card->name,
+               svp::name(row.card->state), row.card->array == 0 ? "-" : fmt::format("v{}", row.card->array),
+               svp::function_name(row.function.target), svp::name(row.function.use),
                row.function.owner == 0 ? "-" : std::to_string(row.function.owner), memory_text(row),
                100 * row.utilisation(), row.now ? std::to_string(row.now->launches) : "-",
                row.now ? std::to_string(row.now->violations) : "-");

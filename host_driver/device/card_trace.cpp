@@ -24,6 +24,7 @@ trace::Kind kind_of(TraceKind kind) {
     case TraceKind::Slice: return trace::Kind::CardSlice;
     case TraceKind::Mark: return trace::Kind::CardMark;
     case TraceKind::Ahead: return trace::Kind::CardAhead;
+    case TraceKind::Array: return trace::Kind::CardArray;
     case TraceKind::None:
     case TraceKind::Lost: break;
   }

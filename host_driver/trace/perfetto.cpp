@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "host_driver/trace/clock_fit.hpp"
+#include "shared/array.hpp"
 #include "shared/control_block.hpp"
 #include "shared/outcome.hpp"
 
@@ -163,7 +164,8 @@ class Drawing {
 
   // An entry of a card that names none is damaged.
   static bool is_of_card(Kind kind) {
-    return kind == Kind::Block || kind == Kind::CardSlice || kind == Kind::CardMark || kind == Kind::CardAhead;
+    return kind == Kind::Block || kind == Kind::CardSlice || kind == Kind::CardMark || kind == Kind::CardAhead ||
+           kind == Kind::CardArray;
   }
 
   void draw(const Entry& entry) {
@@ -186,7 +188,12 @@ class Drawing {
       case Kind::Block: return draw_block(entry);
       case Kind::CardSlice: return draw_on_core(entry, fmt::format("stream {}", entry.stream));
       case Kind::CardAhead: return draw_on_core(entry, fmt::format("DMA of stream {}, moved ahead", entry.stream));
-      case Kind::CardMark: return draw_mark(entry);
+      case Kind::CardMark: drawn_.marks += draw_instant(entry, fmt::format("mark {}", entry.bytes)) ? 1 : 0; return;
+      case Kind::CardArray: {
+        const auto kind = static_cast<wire::array::Kind>(entry.bytes);
+        drawn_.array_requests += draw_instant(entry, fmt::format("array: {}", wire::array::name(kind))) ? 1 : 0;
+        return;
+      }
       case Kind::CardQueued: return;  // with its block
       case Kind::CardLost: drawn_.lost += entry.bytes; return;
     }
@@ -290,16 +297,17 @@ class Drawing {
                    fmt::format(R"("stream":{},"sequence":{})", entry.stream, entry.sequence));
   }
 
-  void draw_mark(const Entry& entry) {
+  // On a core. False: its place in time is not known.
+  bool draw_instant(const Entry& entry, const std::string& what) {
     CardView& card = cards_[entry.card];
     const auto at = card.clock->host_time(entry.device_begin, entry.end);
     if (!at) {
       ++drawn_.unplaced;
-      return;
+      return false;
     }
-    ++drawn_.marks;
-    page_.instant(core_track(card, entry), *at, fmt::format("mark {}", entry.bytes),
+    page_.instant(core_track(card, entry), *at, what,
                   fmt::format(R"("stream":{},"sequence":{},"value":{})", entry.stream, entry.sequence, entry.bytes));
+    return true;
   }
 
   Track core_track(const CardView& card, const Entry& entry) {

@@ -20,6 +20,7 @@ struct Drawn {
   std::uint64_t blocks = 0;
   std::uint64_t slices = 0;  // of cores
   std::uint64_t marks = 0;
+  std::uint64_t array_requests = 0;
   std::uint64_t lost = 0;       // entries for which the process had no room, or that the card overwrote
   std::uint64_t unwritten = 0;  // as in ProcessTrace; likewise the next
   std::uint64_t damaged = 0;

@@ -32,8 +32,9 @@ enum class Kind : std::uint16_t {
   CardMark = 13,          // a kernel's mark, its value in `bytes`
   CardLost = 14,          // `bytes` entries of the card were overwritten before they were read
   CardAhead = 15,         // the card moved the `bytes` of block `sequence` while the one in front of it computed
+  CardArray = 16,         // core `core` asked the compute array, for a request whose kind is in `bytes`
 };
-inline constexpr Kind kLastKind = Kind::CardAhead;
+inline constexpr Kind kLastKind = Kind::CardArray;
 
 constexpr std::string_view name(Kind kind) {
   switch (kind) {
@@ -53,6 +54,7 @@ constexpr std::string_view name(Kind kind) {
     case Kind::CardMark: return "mark";
     case Kind::CardLost: return "lost";
     case Kind::CardAhead: return "moved ahead";
+    case Kind::CardArray: return "array request";
   }
   return "unknown";
 }

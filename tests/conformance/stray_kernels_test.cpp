@@ -6,8 +6,10 @@
 #include <span>
 #include <string_view>
 
+#include "shared/array.hpp"
 #include "tests/conformance/hand_made_job.hpp"
 #include "tests/conformance/kernel_provider.hpp"
+#include "tests/support/admin_requests.hpp"
 #include "tests/support/expected_array.hpp"
 
 namespace svp::conformance {
@@ -382,6 +384,11 @@ TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
 // Of an order that the array has not asked for nothing comes.
 TEST_F(StrayKernels, ACallForOrdersReturns) {
   EXPECT_FALSE(failure_of(test::job_with_symbols(*context_, "privileged", 0, {24})));
+}
+
+TEST_F(StrayKernels, TheCardTellsWhetherItHasTheArray) {
+  const auto reply = value_or_throw(context_->device().admin(test::admin_request(wire::AdminCommand::Query)));
+  EXPECT_EQ(reply.values.region.array_version, test::cards_have_array() ? wire::array::kVersion : 0u);
 }
 
 // An array that believed a kernel's greeting would look for the card's memory where the kernel says.

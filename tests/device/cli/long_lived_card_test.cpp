@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cards that stay: boot --name, devices, stop, reset, and programs that attach by their environment.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -226,6 +227,8 @@ TEST_F(LongLivedCard, SmiAndStatsShowWhatTheCardHasCounted) {
   const auto json = nlohmann::json::parse(run_spyre({"smi", "--json"}).output, nullptr, false);
   ASSERT_TRUE(json.is_object());
   const auto& pf = json["cards"][0]["functions"][0];
+  EXPECT_EQ(json["cards"][0]["array"], wire::array::kVersion);
+  EXPECT_THAT(run_spyre({"smi"}).output, HasSubstr(fmt::format("v{}  PF", wire::array::kVersion)));
   EXPECT_EQ(pf["function"], "PF");
   EXPECT_EQ(pf["owner"], owner.pid());
   EXPECT_GE(pf["utilisation"], 0.0);
@@ -250,6 +253,18 @@ TEST_F(LongLivedCard, SmiAndStatsShowWhatTheCardHasCounted) {
   EXPECT_FALSE(loop.wait_for_line("VF1").empty()) << "again";
   loop.send(SIGINT);
   EXPECT_EQ(loop.wait_exit(), 0);
+}
+
+TEST_F(LongLivedCard, ACardWithoutArraySaysSoEverywhere) {
+  boot("card0", {"--array", "off"});
+  EXPECT_THAT(run_spyre({"inspect", "card0"}).output, HasSubstr("array          none"));
+  const auto json = nlohmann::json::parse(run_spyre({"smi", "--json"}).output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["cards"][0]["array"], 0);
+  EXPECT_THAT(run_spyre({"smi"}).output, HasSubstr("-  PF"));
+  const auto installed = nlohmann::json::parse(run_spyre({"version", "--json"}).output, nullptr, false);
+  ASSERT_TRUE(installed.is_object());
+  EXPECT_EQ(installed["array_contract_version"], wire::array::kVersion) << "other cards would have it";
 }
 
 TEST_F(LongLivedCard, SmiSaysWhyARowHasNoFigures) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/device/cli/cli_fixture.hpp"
+#include "tests/support/expected_array.hpp"
 #include "tests/support/perfetto_page.hpp"
 
 namespace svp {
@@ -46,6 +47,8 @@ class Trace : public test::Cli {
 
 // A matmul of four tiles: 4 × (HostOperation, correction DMA, compute), transfers of operands before and after.
 TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
+  // Of each of four tiles of [128,128] times [128,128], when every request has 64 rows, 64 columns and 64 k.
+  constexpr std::size_t kFewestRequests = 4 * 2 * 2 * 2;
   const auto ran = trace({}, spyre({"run", "matmul", "--m", "512", "--n", "128", "--k", "128", "--tile", "128"}));
   ASSERT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("ui.perfetto.dev"));
@@ -95,6 +98,12 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
     }
   }
   EXPECT_GE(slices, 4u);
+  std::size_t requests = 0;
+  for (const auto& core : cores) {
+    for (const std::string& instant : page.instants(core)) requests += instant == "array: products" ? 1 : 0;
+  }
+  if (test::cards_have_array()) EXPECT_GE(requests, kFewestRequests);
+  if (!test::cards_have_array()) EXPECT_EQ(requests, 0u);
   EXPECT_THAT(page.waits(), testing::Contains("in the ring"));
   EXPECT_THAT(page.waits(), testing::Contains("queued on the card"));
   // The program waits for the last block.

@@ -139,6 +139,10 @@ TEST(Perfetto, SlicesMarksAndTheQueueOfTheCard) {
   mark.device_begin = mark.device_end = 40;
   mark.bytes = 7;
   trace.entries.push_back(mark);
+  Entry request = mark;
+  request.kind = Kind::CardArray;
+  request.bytes = 2;
+  trace.entries.push_back(request);
   Entry queued = slice;
   queued.kind = Kind::CardQueued;
   queued.device_begin = queued.device_end = 12;
@@ -154,11 +158,12 @@ TEST(Perfetto, SlicesMarksAndTheQueueOfTheCard) {
   const Drawn drawn = write_perfetto(out, traces);
   EXPECT_EQ(drawn.slices, 1u);
   EXPECT_EQ(drawn.marks, 1u);
+  EXPECT_EQ(drawn.array_requests, 1u);
   EXPECT_EQ(drawn.lost, 5u);
   const PerfettoPage page(out.str());
   EXPECT_EQ(page.problems(), "");
   EXPECT_EQ(page.intervals(page.track("core 3")).size(), 1u);
-  EXPECT_THAT(page.instants(page.track("core 3")), testing::ElementsAre("mark 7"));
+  EXPECT_THAT(page.instants(page.track("core 3")), testing::ElementsAre("mark 7", "array: products"));
   EXPECT_THAT(page.waits(), testing::UnorderedElementsAre("in the ring", "queued on the card", "in the ring",
                                                           "queued on the card", "sent"));
 }
