@@ -12,6 +12,7 @@
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/loop_watch.hpp"
 #include "firmware/core/timeouts.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
@@ -91,7 +92,8 @@ void idle(Card& card, unsigned& quiet_iterations) {
     card.heart.look_next();
     return;
   }
-  if (card.pool.scrub_step(kScrubStepBytes) || ++quiet_iterations < kIdleIterations) return;
+  const std::uint64_t step = hal::array_version() != 0 ? kScrubStepByArrayBytes : kScrubStepBytes;
+  if (card.pool.scrub_step(step) || ++quiet_iterations < kIdleIterations) return;
   quiet_iterations = 0;
   if (!armed_and_quiet(card)) return;
   card.count_sleep();

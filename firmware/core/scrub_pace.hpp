@@ -10,6 +10,7 @@
 namespace fw {
 
 inline constexpr std::uint64_t kScrubStepBytes = 8 * 1024;
+inline constexpr std::uint64_t kScrubStepByArrayBytes = 16 * 1024;  // the compute array's DMA engine fills faster
 inline constexpr std::uint64_t kScrubBesideWorkBytes = 64 * 1024;
 inline constexpr std::uint64_t kWorkPerScrub = 7;
 
