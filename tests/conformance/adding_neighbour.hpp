@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bystander of the function under test whose kernels compute meanwhile.
+// A bystander of the function under test whose device program computes meanwhile: an addition that the engine gives to
+// the compute array where the card has one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,10 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "tests/conformance/attempts.hpp"
 #include "tests/conformance/kernel_provider.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace svp::conformance {
 
@@ -32,7 +35,7 @@ class AddingNeighbour {
     expected_.resize(kElements);
     golden::add_dl16(a_, b_, expected_);
     tensors_ = {to_device(a_), to_device(b_), context_->empty(DataType::Float32, {kRows, kColumns}, DeviceType::Dl16)};
-    plan_.emplace({Job(CompiledKernel(context_->kernel("add"), {{"M", kRows}, {"N", kColumns}}))});
+    plan_.emplace({Job(addition())});
     context_->load(*plan_);
   }
   ~AddingNeighbour() {
@@ -64,6 +67,21 @@ class AddingNeighbour {
   static constexpr std::int64_t kColumns = 64;
   static constexpr std::size_t kElements = kRows * kColumns;
 
+  // The tensors are as wide as a stick: all their elements lie in one run.
+  static std::shared_ptr<const DeviceProgram> addition() {
+    using namespace wire::program;
+    constexpr std::uint32_t kExtent[] = {kElements};
+    constexpr unsigned kOrder[] = {0};
+    test::ProgramBuilder builder;
+    Operation add = test::operation_of(Opcode::Add, kExtent);
+    for (const Access access : {Access::Read, Access::Read, Access::Write}) {
+      Operand operand = test::dense_operand(Format::Dl16, kExtent, kOrder, 0);
+      operand.argument = builder.add_argument(kElements * sizeof(wire::Dl16), access);
+      add.operand[add.operand_count++] = operand;
+    }
+    builder.add(add);
+    return std::make_shared<const DeviceProgram>("add", builder.build());
+  }
   static HostShape shape() { return HostShape::contiguous(DataType::Float32, {kRows, kColumns}); }
   SpyreTensor to_device(const std::vector<std::uint16_t>& values) {
     std::vector<float> floats(values.size());

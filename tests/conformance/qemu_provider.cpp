@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite over a card in the emulator.
+#include <elf.h>
+
+#include "host_driver/debug/elf_image.hpp"
 #include "tests/conformance/function_under_test.hpp"
 #include "tests/conformance/kernel_provider.hpp"
 #include "tests/device/card/card_support.hpp"
@@ -33,6 +36,17 @@ class QemuProvider final : public KernelProvider {
   std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
   std::vector<std::byte> kernel_image(std::string_view name) override { return test::kernel_image(*card_, name); }
+  std::vector<std::byte> firmware_code() override {
+    const ElfImage image = svp::value_or_throw(ElfImage::open(card_->options().firmware));
+    std::vector<std::byte> code;
+    for (const ElfImage::Segment& segment : image.segments()) {
+      if ((segment.flags & PF_W) != 0) continue;
+      const auto memory = card_->machine().read_memory(segment.address, segment.memory_bytes);
+      if (!memory) throw std::runtime_error(qemu::to_string(memory.error()));
+      code.insert(code.end(), memory->begin(), memory->end());
+    }
+    return code;
+  }
   std::unique_ptr<svp::Context> open_context() override { return context(tested_); }
   std::unique_ptr<svp::Context> open_bystander_context(unsigned which) override { return context(bystander(which)); }
 
