@@ -262,5 +262,36 @@ TEST_F(ProgramsGolden, TwoStreamsAtOnceComputeTheSameBytes) {
   }
 }
 
+// A card with more cores than the host of these tests has: they compute in turn, and wait for each other behind each
+// operation.
+class ManyCores : public ProgramsGolden {
+ public:
+  static constexpr unsigned kCores = 32;
+
+  static void SetUpTestSuite() {
+    ContextOptions options;
+    options.card.emplace().boot_arguments = "watchdog=200";
+    options.card->cores = kCores;
+    options.function = test::function_under_test();
+    opened = Context::open(std::move(options));
+  }
+};
+
+TEST_F(ManyCores, EachMaskComputesTheSameBytes) {
+  constexpr std::uint64_t kMasks[] = {1, 7, 0xFF, 0xFFFF, 0xFFFF'FFFF};
+  ASSERT_EQ(context().runtime().launch_site(0).all_cores, kMasks[4]);
+  for (int i = 0; i < 4; ++i) {
+    const test::RandomProgram made = make(i == 0 ? 50'000 : 4096);
+    const Job job = load(made);
+    const Contents expected = golden(made);
+    for (const std::uint64_t mask : kMasks) {
+      SCOPED_TRACE(fmt::format("cores {:#x}", mask));
+      const auto arguments = place(made);
+      stream().Launch(job, arguments, {.core_mask = mask, .budget_slices = kBudget});
+      expect_results(arguments, expected, made.text);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace svp
