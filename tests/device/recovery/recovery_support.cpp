@@ -9,14 +9,25 @@
 #include <fstream>
 #include <string>
 
+#include "host_driver/program/device_program.hpp"
+#include "shared/array.hpp"
+#include "shared/dl16.hpp"
+#include "tests/support/program_builder.hpp"
+
 namespace svp::test {
 
 namespace {
 
 constexpr std::size_t kPatternBytes = 256 * wire::kKiB;
+// What one request to the compute array copies at most.
+constexpr std::size_t kCopyBytes = wire::array::kMaxSticks * wire::kStickBytes;
+// About as many as a program may execute (kMaxExecutedOperations, of which the ends of the loop are half): 128 GB.
+constexpr std::uint32_t kManyCopies = 2'000'000;
+constexpr unsigned kEndlessLaunches = 8;
+constexpr std::uint64_t kEndlessSlices = 1'000'000;
 
-std::vector<std::byte> pattern(std::uint64_t seed) {
-  std::vector<std::byte> bytes(kPatternBytes);
+std::vector<std::byte> pattern(std::uint64_t seed, std::size_t size = kPatternBytes) {
+  std::vector<std::byte> bytes(size);
   std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
   for (std::byte& byte : bytes) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -112,11 +123,70 @@ void Owner::expect_works() {
 unsigned Owner::start_endless_work() {
   const Job spin = kernel("spin");
   FlexStream& other = runtime().next_stream(StreamPriority::Low);
-  constexpr unsigned kLaunches = 8;
-  for (unsigned i = 0; i < kLaunches; ++i) {
-    (i % 2 == 0 ? stream() : other).Launch(spin, {}, {.budget_slices = 1'000'000});
+  for (unsigned i = 0; i < kEndlessLaunches; ++i) {
+    (i % 2 == 0 ? stream() : other).Launch(spin, {}, {.budget_slices = kEndlessSlices});
   }
-  return kLaunches;
+  return kEndlessLaunches;
+}
+
+Job Owner::copies(std::uint32_t times) {
+  using namespace wire::program;
+  constexpr std::uint32_t kExtent[] = {kCopyBytes / sizeof(wire::Dl16)};
+  constexpr unsigned kOrder[] = {0};
+  ProgramBuilder builder;
+  Operation copy = operation_of(Opcode::Copy, kExtent);
+  for (const Access access : {Access::Read, Access::Write}) {
+    Operand operand = dense_operand(Format::Dl16, kExtent, kOrder, 0);
+    operand.argument = builder.add_argument(kCopyBytes, access);
+    copy.operand[copy.operand_count++] = operand;
+  }
+  builder.begin_loop(times);
+  builder.add(copy);
+  builder.end_loop();
+  ExecutionPlan plan({Job(std::make_shared<const DeviceProgram>("copies", builder.build()))});
+  context().load(plan);
+  return plan.jobs()[0];
+}
+
+AllocationIndex Owner::holding(const std::vector<std::byte>& bytes) {
+  const AllocationIndex memory = runtime().allocator().allocate(bytes.size());
+  stream().Launch(Job::to_device(bytes.data(), memory, bytes.size()), {});
+  stream().Synchronize(in_time());
+  return memory;
+}
+
+std::vector<std::byte> Owner::content_of(AllocationIndex memory, std::size_t bytes) {
+  std::vector<std::byte> content(bytes);
+  FlexStream& reader = runtime().next_stream(StreamPriority::High);
+  reader.Launch(Job::from_device(content.data(), memory, bytes), {});
+  reader.Synchronize(in_time());
+  return content;
+}
+
+void Owner::expect_computes() {
+  const auto bytes = pattern(seed_ + 2000, kCopyBytes);
+  const AllocationIndex from = holding(bytes), to = holding(std::vector<std::byte>(kCopyBytes));
+  const Argument arguments[] = {Argument::raw(from), Argument::raw(to)};
+  stream().Launch(copies(1), arguments);
+  stream().Synchronize(in_time());
+  EXPECT_TRUE(content_of(to, kCopyBytes) == bytes) << "the copies of function " << seed_ - 1 << " are wrong";
+  for (const AllocationIndex memory : {from, to}) runtime().allocator().deallocate(memory);
+}
+
+unsigned Owner::start_endless_array_work() {
+  const auto bytes = pattern(seed_ + 3000, kCopyBytes);
+  const AllocationIndex to = holding(std::vector<std::byte>(kCopyBytes));
+  const Argument arguments[] = {Argument::raw(holding(bytes)), Argument::raw(to)};
+  const Job endless = copies(kManyCopies);
+  FlexStream& other = runtime().next_stream(StreamPriority::Low);
+  for (unsigned i = 0; i < kEndlessLaunches; ++i) {
+    (i % 2 == 0 ? stream() : other).Launch(endless, arguments, {.budget_slices = kEndlessSlices});
+  }
+  const auto deadline = in_time();
+  while (content_of(to, kCopyBytes) != bytes && std::chrono::steady_clock::now() < deadline) {
+  }
+  EXPECT_TRUE(content_of(to, kCopyBytes) == bytes) << "the work has not begun";
+  return kEndlessLaunches;
 }
 
 Waiter::Waiter(FlexStream& stream)

@@ -42,10 +42,21 @@ class Owner {
 
   // A round of everything: allocation, transfer, kernel, a second stream.
   void expect_works();
-  // Work that ends by nothing but a reset, and work behind it. Returns how many launches there are.
+  // A device program whose copies the compute array makes, where the card has one: the result is right.
+  void expect_computes();
+  // Work that ends by nothing but a reset or the watchdog, and work behind it. Returns how many launches there are.
   unsigned start_endless_work();
+  // The same of device programs that ask the compute array all the time; each moves 128 GB. They have written their
+  // output when this returns.
+  unsigned start_endless_array_work();
 
  private:
+  // So many times an operation that the array executes by one request. Reads operand 0, writes operand 1.
+  Job copies(std::uint32_t times);
+  AllocationIndex holding(const std::vector<std::byte>& bytes);
+  // Of the card's memory, now: by a stream of its own, whatever runs.
+  std::vector<std::byte> content_of(AllocationIndex memory, std::size_t bytes);
+
   std::unique_ptr<svp::Context> context_;
   std::uint64_t seed_;
   AllocationIndex memory_ = AllocationIndex::Null;

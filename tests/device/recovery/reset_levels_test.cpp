@@ -7,6 +7,8 @@
 #include "shared/memory_order.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
 #include "tests/support/admin_requests.hpp"
+#include "tests/support/block_stream.hpp"
+#include "tests/support/expected_array.hpp"
 
 namespace svp {
 namespace {
@@ -14,11 +16,19 @@ namespace {
 using test::Owner;
 using testing::HasSubstr;
 
+// As part of a test's name.
+std::string text_of(ResetLevel level) {
+  std::string text(name(level));
+  std::erase(text, ' ');
+  return text;
+}
+
 std::shared_ptr<Card> boot_shared() { return test::boot(); }
 
 // Recovers `owner` from `reset level` on with endless work in flight, of which somebody waits for the end.
-RecoveryReport recover_from(Owner& owner, ResetLevel level) {
-  const unsigned launches = owner.start_endless_work();
+RecoveryReport recover_from(Owner& owner, ResetLevel level,
+                            unsigned (Owner::*start_work)() = &Owner::start_endless_work) {
+  const unsigned launches = (owner.*start_work)();
   test::Waiter waiter(owner.stream());
   const RecoveryReport report = owner.context().recover(level);
   EXPECT_TRUE(waiter.told()) << "a waiter was not told that its work is lost";
@@ -166,6 +176,62 @@ TEST(Levels, AFunctionThatMHasResetComesBackWithOneCall) {
   bystander.expect_patterns();
 }
 
+// ---- the compute array ----------------------------------------------------------------------------------------------
+
+// On a card without array the same copies are the engine's.
+class ArrayWork : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(version() != 0, test::cards_have_array()); }
+  // The owner computes, and its card has the array that it had.
+  void TearDown() override {
+    owner_.expect_computes();
+    EXPECT_EQ(version(), version_);
+  }
+  std::uint64_t version() { return owner_.context().device().config().array_version; }
+  ErrorInfo error_of_work() {
+    try {
+      owner_.stream().Synchronize(test::in_time());
+    } catch (const StreamError& error) {
+      return error.info();
+    }
+    ADD_FAILURE() << "endless work ended well";
+    return {};
+  }
+
+  Owner owner_{boot_shared(), 1};
+  const std::uint64_t version_ = version();
+};
+
+class ArrayWorkAtEachLevel : public ArrayWork, public testing::WithParamInterface<ResetLevel> {};
+
+TEST_P(ArrayWorkAtEachLevel, EndsAndTheNextOperationIsRight) {
+  recover_from(owner_, GetParam(), &Owner::start_endless_array_work);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, ArrayWorkAtEachLevel,
+                         testing::Values(ResetLevel::Queue, ResetLevel::Function, ResetLevel::Firmware,
+                                         ResetLevel::Card, ResetLevel::PowerCycle),
+                         [](const auto& info) { return text_of(info.param); });
+
+TEST_F(ArrayWork, EndsByAResetOfItsStream) {
+  owner_.start_endless_array_work();
+  owner_.stream().Reset();
+  EXPECT_FALSE(owner_.stream().error());
+  EXPECT_TRUE(owner_.stream().Query());
+}
+
+TEST_F(ArrayWork, EndsByACancelThatIsToldToItsStream) {
+  owner_.start_endless_array_work();
+  Device& device = owner_.context().device();
+  const std::uint32_t stream = owner_.stream().stream_index();
+  const auto reply = test::cancel(device, stream, test::started_sequence(device, stream));
+  EXPECT_EQ(test::ok_or_reason(reply), "");
+  const ErrorInfo error = error_of_work();
+  EXPECT_EQ(error.outcome, wire::Outcome::Fault) << describe(error);
+  EXPECT_EQ(error.status, wire::Status::Stopped) << describe(error);
+  owner_.stream().Reset();
+}
+
 // ---- twenty of each -------------------------------------------------------------------------------------------------
 
 class TwentyOf : public testing::TestWithParam<ResetLevel> {};
@@ -193,11 +259,7 @@ TEST_P(TwentyOf, NothingIsLeftBehind) {
 INSTANTIATE_TEST_SUITE_P(Each, TwentyOf,
                          testing::Values(ResetLevel::Queue, ResetLevel::Function, ResetLevel::Firmware,
                                          ResetLevel::Card, ResetLevel::PowerCycle),
-                         [](const auto& info) {
-                           std::string text(name(info.param));
-                           std::erase(text, ' ');
-                           return text;
-                         });
+                         [](const auto& info) { return text_of(info.param); });
 
 }  // namespace
 }  // namespace svp
