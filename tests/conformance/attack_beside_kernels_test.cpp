@@ -6,6 +6,7 @@
 #include "shared/memory_order.hpp"
 #include "tests/conformance/adding_neighbour.hpp"
 #include "tests/conformance/attacker.hpp"
+#include "tests/conformance/given_grants.hpp"
 #include "tests/conformance/kernel_provider.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
@@ -23,6 +24,9 @@ TEST(AttacksBesideKernels, SpoiltLaunchesEndTypedAndTheNeighboursKernelsComputeR
     EXPECT_GT(attacker.refused(), attacker.attempts() / 3);
     const auto stats = attacker.driver().admin(attacker.driver().admin_request(wire::AdminCommand::Stats)).values.stats;
     EXPECT_GT(stats.launches, 0u) << "no attempt was good enough to be launched";
+    attacker.print_executed();
+    EXPECT_GT(attacker.executed(wire::Opcode::Compute), 0u);
+    EXPECT_GT(attacker.executed(wire::Opcode::Prepared), 0u);
     attacker.expect_works();
   }
   neighbour.stop();
@@ -44,6 +48,15 @@ class StreamsUnderKernels : public testing::Test {
     EXPECT_EQ(driver_.set_status(0), 0u);
     provider().expect_alive();
   }
+  // Of stream 0.
+  static Timeline timeline_of(const Device& owner) {
+    const wire::DeviceConfig& config = owner.config();
+    const bool physical = config.kind == wire::FunctionKind::Physical;
+    return {.function = physical ? wire::kTargetPhysical : wire::target_of_virtual(config.function_index),
+            .generation = config.generation,
+            .stream = 0,
+            .incarnation = owner.stream_incarnation(0)};
+  }
   void wait_started(const fwtest::StreamHandle& stream, std::uint64_t sequence) {
     const auto* started = driver_.at<std::uint64_t>(wire::kStartedSequences.offset) + stream.id;
     for (const auto limit = test::soon(); wire::load_acquire(*started) != sequence;) {
@@ -64,9 +77,20 @@ TEST_F(StreamsUnderKernels, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
                                 {{kernel_provider().kernel_image("spin")}, {kernel_provider().kernel_image("empty")}},
                                 attack_seed() + 8);
   tenant.begin();
-  for (int i = 0; i < 10'000; ++i) tenant.step();
+  const auto owner = provider().open_bystander(1);
+  const test::Workbench signals(*owner);
+  GivenGrants grants(timeline_of(*owner), driver_);
+  std::uint64_t signalled = 0;
+  constexpr int kSteps = 10'000;
+  for (int i = 0; i < kSteps || (tenant.granted_waits_ok() == 0 && i < 10 * kSteps); ++i) {
+    if (i % 100 == 0) ASSERT_EQ(signals.run(test::Blocks::event_signal(++signalled)).outcome, wire::Outcome::Ok);
+    grants.step(tenant);
+    tenant.step();
+  }
   tenant.drain();
   print_counts(tenant);
+  EXPECT_GT(grants.revoked(), 0u);
+  EXPECT_GT(tenant.granted_waits_ok(), 0u);
   EXPECT_GT(tenant.blocks_ok(), 0u);
   EXPECT_GT(tenant.queue_resets(), 0u);
   EXPECT_GT(tenant.requests(), 0u);

@@ -22,8 +22,9 @@ std::uint64_t attack_seed() {
 }
 
 void print_counts(const raw::UnawaitedRequests& tenant) {
-  std::printf("  %6llu un-awaited requests\n  %6llu blocks beside them\n",
-              static_cast<unsigned long long>(tenant.requests()), static_cast<unsigned long long>(tenant.blocks()));
+  std::printf("  %6llu un-awaited requests\n  %6llu blocks beside them, %llu waits by a grant fulfilled\n",
+              static_cast<unsigned long long>(tenant.requests()), static_cast<unsigned long long>(tenant.blocks()),
+              static_cast<unsigned long long>(tenant.granted_waits_ok()));
 }
 
 }  // namespace svp::conformance

@@ -8,6 +8,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "tests/conformance/attacker.hpp"
 #include "tests/conformance/bystanders.hpp"
+#include "tests/conformance/given_grants.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
 namespace svp::conformance {
@@ -52,9 +53,14 @@ TEST_F(Attacks, RandomControlBlocksEndTypedAndReachNobodyElse) {
   attacker_->know(bystanders_.grants());
   attacker_->control_blocks(attack_seed(), 4000);
   EXPECT_GE(attacker_->attempts(), 4000u);
+  attacker_->print_executed();
   EXPECT_GT(attacker_->endings().at("REJECTED no grant of this function"), 0u);
   EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3) << "the attempts are too tame";
-  EXPECT_GT(attacker_->endings().at("OK none"), 0u) << "nothing gets as far as being executed";
+  // COMPUTE and PREPARED only where there is a kernel.
+  for (const auto opcode : {wire::Opcode::Nop, wire::Opcode::Dma, wire::Opcode::Fill, wire::Opcode::EventSignal,
+                            wire::Opcode::EventWait, wire::Opcode::Call, wire::Opcode::Patch}) {
+    EXPECT_GT(attacker_->executed(opcode), 0u) << "no " << wire::name(opcode) << " gets as far as being executed";
+  }
 }
 
 TEST_F(Attacks, RandomControlBlocksBehindAGoodChecksumFareNoBetter) {
@@ -75,6 +81,21 @@ TEST_F(Attacks, RandomAdminRequestsAreAnsweredAndReachNobodyElse) {
   attacker_->admin_requests(attack_seed() + 4, 2000);
   EXPECT_GE(attacker_->attempts(), 2000u);
   EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3);
+  for (const auto command : {wire::AdminCommand::Trace, wire::AdminCommand::BufferCreate,
+                             wire::AdminCommand::BufferDestroy, wire::AdminCommand::StreamReset}) {
+    EXPECT_GT(attacker_->fulfilled(command), 0u) << "no " << wire::name(command) << " is done";
+  }
+  const bool may_test = provider().kind() == wire::FunctionKind::Physical;
+  EXPECT_EQ(attacker_->fulfilled(wire::AdminCommand::SelfTest) != 0, may_test);
+}
+
+TEST_F(Attacks, RandomBlocksBesideRandomRequestsAndResetsEndTypedAndReachNobodyElse) {
+  const std::uint64_t epoch = attacker_->driver().header().boot_epoch;
+  attacker_->know(bystanders_.grants());
+  attacker_->blocks_beside_requests(attack_seed() + 10, 16);
+  EXPECT_GT(attacker_->refused(), 0u);
+  EXPECT_GT(attacker_->endings().at("OK none"), 0u);
+  EXPECT_EQ(attacker_->driver().header().boot_epoch, epoch) << "the firmware restarted";
 }
 
 // Streams are reset, closed and opened, regions released and acquired, without waiting for any reply, beside blocks of
@@ -83,9 +104,16 @@ TEST_F(Attacks, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
   const std::uint64_t epoch = attacker_->driver().header().boot_epoch;
   raw::UnawaitedRequests tenant(attacker_->driver(), {}, attack_seed() + 7);
   tenant.begin();
-  for (int i = 0; i < 20'000; ++i) tenant.step();
+  GivenGrants grants(bystanders_.timeline(), attacker_->driver());
+  constexpr int kSteps = 20'000;
+  for (int i = 0; i < kSteps || (tenant.granted_waits_ok() == 0 && i < 10 * kSteps); ++i) {
+    grants.step(tenant);
+    tenant.step();
+  }
   tenant.drain();
   print_counts(tenant);
+  EXPECT_GT(grants.revoked(), 0u);
+  EXPECT_GT(tenant.granted_waits_ok(), 0u);
   EXPECT_GT(tenant.requests(), 0u);
   EXPECT_GT(tenant.blocks_ok(), 0u);
   EXPECT_GT(tenant.queue_resets(), 0u);

@@ -2,6 +2,7 @@
 #include "tests/conformance/attacker.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -50,6 +51,8 @@ bool Attacker::begin(std::uint64_t features) {
   targets_.released = *released;
   targets_.tensor = *tensor;
   targets_.program = *program;
+  targets_.buffers.clear();
+  acquired_.clear();
   return open_streams() && load_image();
 }
 
@@ -87,6 +90,14 @@ void Attacker::note(Outcome outcome, Status status) {
   ++endings_[std::string(wire::name(outcome)) + " " + std::string(wire::name(status))];
 }
 
+void Attacker::print_executed() const {
+  std::string text;
+  for (std::size_t opcode = 0; opcode < executed_.size(); ++opcode) {
+    text += ' ' + std::string(wire::name(static_cast<wire::Opcode>(opcode))) + ' ' + std::to_string(executed_[opcode]);
+  }
+  std::printf("  executed:%s\n", text.c_str());
+}
+
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
 namespace {
@@ -94,7 +105,9 @@ namespace {
 // The attacker's own view of its rights, made from the contract and not from the firmware's words.
 class Rights {
  public:
-  explicit Rights(const Targets& targets) : targets_(targets) {}
+  // `acquired`: regions besides those of the targets.
+  Rights(const Targets& targets, const std::vector<fwtest::RegionHandle>& acquired)
+      : targets_(targets), acquired_(acquired) {}
 
   bool to_execute(const ControlBlock& block) const {
     const auto& payload = block.payload;
@@ -108,8 +121,24 @@ class Rights {
         return reaches(payload.dma.source, payload.dma.bytes) && reaches(payload.dma.destination, payload.dma.bytes);
       case wire::Opcode::Fill: return reaches(payload.fill.destination, payload.fill.bytes);
       case wire::Opcode::Compute: return launches(payload.compute);
+      case wire::Opcode::Call:
+      case wire::Opcode::Prepared: return made(payload.call.buffer, payload.call.epoch);
+      case wire::Opcode::Patch: return made(payload.patch.buffer, payload.patch.epoch);
       default: return false;
     }
+  }
+  // As a block of a command buffer with so many bytes of data.
+  bool to_hold(ControlBlock entry, std::uint64_t data_bytes) const {
+    if (!wire::is_bufferable(entry.header.opcode)) return false;
+    if (entry.header.opcode == wire::Opcode::EventWait) return true;  // by whatever grant: that is judged at the call
+    auto& compute = entry.payload.compute;
+    const bool with_data =
+        entry.header.opcode == wire::Opcode::Compute && compute.correction.kind == wire::EndpointKind::BufferData;
+    if (!with_data) return to_execute(entry);
+    const std::uint64_t bytes = compute.correction_bytes;
+    compute.correction_bytes = 0;
+    return compute.correction.offset <= data_bytes && bytes <= data_bytes - compute.correction.offset &&
+           to_execute(entry);
   }
 
  private:
@@ -131,6 +160,10 @@ class Rights {
     return all_reached(strided.dma.source, &wire::StridedLevel::source_stride) &&
            all_reached(strided.dma.destination, &wire::StridedLevel::destination_stride);
   }
+  bool made(std::uint32_t id, std::uint64_t epoch) const {
+    return std::ranges::any_of(targets_.buffers,
+                               [&](const raw::BufferHandle& one) { return one.id == id && one.epoch == epoch; });
+  }
   static bool inside(const fwtest::RegionHandle& region, std::uint64_t id, std::uint32_t generation,
                      std::uint64_t offset, std::uint64_t bytes) {
     return id == region.id && generation == region.generation && offset <= region.bytes &&
@@ -141,25 +174,41 @@ class Rights {
       return end.offset >= wire::kHostMemoryOffset && end.offset <= targets_.window_bytes &&
              bytes <= targets_.window_bytes - end.offset;
     }
-    return inside(targets_.tensor, end.region_id, end.generation, end.offset, bytes) ||
-           inside(targets_.program, end.region_id, end.generation, end.offset, bytes);
+    return holds(targets_.tensor, end, bytes) || holds(targets_.program, end, bytes) || holds_acquired(end, bytes);
+  }
+  static bool holds(const fwtest::RegionHandle& region, const wire::Endpoint& end, std::uint64_t bytes) {
+    return inside(region, end.region_id, end.generation, end.offset, bytes);
+  }
+  bool holds_acquired(const wire::Endpoint& end, std::uint64_t bytes) const {
+    return std::ranges::any_of(acquired_,
+                               [&](const fwtest::RegionHandle& region) { return holds(region, end, bytes); });
   }
   bool launches(const wire::ComputePayload& compute) const {
     const auto in_program = [&](const wire::Endpoint& end, std::uint64_t bytes) {
-      return inside(targets_.program, end.region_id, end.generation, end.offset, bytes);
+      return holds(targets_.program, end, bytes) || holds_acquired(end, bytes);
     };
     if (!in_program(compute.image, compute.image_bytes)) return false;
     if (compute.correction_bytes != 0 && !in_program(compute.correction, compute.correction_bytes)) return false;
     return std::all_of(std::begin(compute.segments), std::end(compute.segments), [&](const wire::Segment& segment) {
-      return segment.access == wire::kSegmentUnused ||
-             inside(targets_.tensor, segment.region_id, segment.generation, segment.offset, segment.bytes);
+      const wire::Endpoint at{segment.region_id, segment.offset, segment.generation, wire::EndpointKind::Region, {}};
+      return segment.access == wire::kSegmentUnused || holds(targets_.tensor, at, segment.bytes) ||
+             holds_acquired(at, segment.bytes);
     });
   }
 
   const Targets& targets_;
+  const std::vector<fwtest::RegionHandle>& acquired_;
 };
 
 }  // namespace
+
+// Of a buffer with as many bytes of data as one can have.
+void Attacker::check_patch(const wire::PatchPayload& patch) {
+  const std::uint64_t index = (patch.offset - Attempts::entries()) / wire::kBufferBlockBytes;
+  if (patch.offset % wire::kBufferBlockBytes != 0 || index >= entries_.size()) return;
+  EXPECT_TRUE(Rights(targets_, acquired_).to_hold(entries_[index], wire::kMaxBufferDataBytes))
+      << "a command buffer was given a " << wire::name(entries_[index].header.opcode) << " without the right to it";
+}
 
 void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& ended) {
   const auto& end = ended.completion;
@@ -174,8 +223,11 @@ void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& e
     EXPECT_EQ(end.bytes, 0u);
   }
   if (end.outcome == Outcome::Ok) {
-    EXPECT_TRUE(Rights(targets_).to_execute(block))
+    ASSERT_LE(block.header.opcode, wire::kLastOpcode);
+    ++executed_[static_cast<std::size_t>(block.header.opcode)];
+    EXPECT_TRUE(Rights(targets_, acquired_).to_execute(block))
         << wire::name(block.header.opcode) << " was executed without the right to";
+    if (block.header.opcode == wire::Opcode::Patch) check_patch(block.payload.patch);
   }
   note(end.outcome, end.status);
 }
@@ -190,26 +242,77 @@ void Attacker::heal_streams() {
   ASSERT_TRUE(load_image());
 }
 
+// What BUFFER_CREATE and PATCH find. Not while a request or a patch is under way: halves of two entries could be a wait
+// without a budget.
+void Attacker::write_entries(Attempts& attempts) {
+  std::ranges::generate(entries_, [&] { return attempts.entry(); });
+  wire::store_shared_words(driver_->at<std::uint64_t>(Attempts::entries()),
+                           reinterpret_cast<const std::uint64_t*>(entries_.data()), sizeof entries_ / 8);
+}
+
+// Some are made, fewer destroyed: what is called and patched changes all the time.
+void Attacker::change_buffers(Attempts& attempts) {
+  constexpr wire::AdminCommand kCommands[] = {wire::AdminCommand::BufferCreate, wire::AdminCommand::BufferCreate,
+                                              wire::AdminCommand::BufferCreate, wire::AdminCommand::BufferCreate,
+                                              wire::AdminCommand::BufferCreate, wire::AdminCommand::BufferDestroy};
+  write_entries(attempts);
+  for (const auto command : kCommands) {
+    const auto request = attempts.admin_request(command);
+    requests_.emplace(driver_->send_admin(request), request);
+  }
+  await_requests();
+}
+
+void Attacker::submit_attempt(Attempts& attempts, const fwtest::StreamHandle& stream) {
+  ControlBlock block = attempts.control_block(stream);
+  const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
+  // Behind a bad checksum nothing else is judged.
+  if (sticks == block.header.sticks && attempts.below(8) != 0) driver_->seal(block);
+  const std::uint16_t slot = driver_->submit_sticks(block, sticks);
+  blocks_.insert_or_assign(slot, block);
+}
+
+void Attacker::await_blocks(std::uint64_t first) {
+  const auto ends = driver_->wait_for(kBatch);
+  ASSERT_EQ(ends.size(), kBatch) << "attempts " << first << " to " << first + kBatch;
+  for (const auto& end : ends) check_block_end(blocks_.at(end.slot), end);
+}
+
 void Attacker::control_blocks(std::uint64_t seed, std::uint64_t count) {
   Attempts attempts(targets_, seed);
-  for (std::uint64_t done = 0; done < count;) {
+  for (std::uint64_t done = 0; done < count; done += kBatch) {
     heal_streams();
+    change_buffers(attempts);
     if (testing::Test::HasFatalFailure()) return;
-    std::map<std::uint16_t, ControlBlock> sent;
-    for (unsigned i = 0; i < kBatch; ++i) {
-      ControlBlock block = attempts.control_block(streams_[i]);
-      const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
-      // Behind a bad checksum nothing else is judged.
-      if (sticks == block.header.sticks && attempts.below(8) != 0) driver_->seal(block);
-      const std::uint16_t slot = driver_->submit_sticks(block, sticks);
-      sent.emplace(slot, block);
-    }
-    const auto ends = driver_->wait_for(kBatch);
-    ASSERT_EQ(ends.size(), kBatch) << "attempts " << done << " to " << done + kBatch;
-    for (const auto& end : ends) check_block_end(sent.at(end.slot), end);
+    for (unsigned i = 0; i < kBatch; ++i) submit_attempt(attempts, streams_[i]);
+    await_blocks(done);
     if (testing::Test::HasFailure()) return;
-    done += kBatch;
   }
+}
+
+void Attacker::blocks_beside_requests(std::uint64_t seed, std::uint64_t rounds) {
+  Attempts attempts(targets_, seed);
+  const std::uint64_t features = driver_->features();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    ASSERT_TRUE(begin(features)) << "round " << round;
+    requests_.clear();
+    change_buffers(attempts);
+    for (unsigned i = 0; i < kBatch; ++i) {
+      submit_attempt(attempts, streams_[i]);
+      if (attempts.below(3) != 0 || requests_.size() == kAdminBurst) continue;
+      const auto request = attempts.admin_request();
+      requests_.emplace(driver_->send_admin(request), request);
+    }
+    if (round % 2 != 0) {
+      attempts_ += kBatch + requests_.size();
+      continue;
+    }
+    await_requests();
+    await_blocks(round * kBatch);
+    if (testing::Test::HasFailure()) return;
+  }
+  ASSERT_TRUE(begin(features));
+  requests_.clear();
 }
 
 // ---- chains ---------------------------------------------------------------------------------------------------------
@@ -261,12 +364,15 @@ void Attacker::chains(std::uint64_t seed, std::uint64_t count) {
   heal_streams();
   // What the block slots hold is left over from before: some of it good, on streams that are there.
   for (std::uint64_t done = 0; done < count;) {
-    std::uint16_t added = 0;
-    while (added < kChainBatch && done + added < count) {
-      // The slots are kept filled with what a chain may carry.
+    // The slots are kept filled with what a chain may carry; not while a chain is under way: halves of two blocks could
+    // be a wait without a budget.
+    for (unsigned i = 0; i < kChainBatch; ++i) {
       const ControlBlock block = attempts.control_block(streams_[attempts.below(kStreams)]);
       wire::store_shared_words(driver_->at<std::uint64_t>(block_at(attempts.below(wire::kControlBlockSlots))),
                                reinterpret_cast<const std::uint64_t*>(&block), sizeof block / 8);
+    }
+    std::uint16_t added = 0;
+    while (added < kChainBatch && done + added < count) {
       if (!driver_->ring(wire::kControlBlockQueue).room_for(700)) break;
       if (!add_chain(attempts, added++)) break;
     }
@@ -278,24 +384,50 @@ void Attacker::chains(std::uint64_t seed, std::uint64_t count) {
 
 // ---- admin ----------------------------------------------------------------------------------------------------------
 
+void Attacker::check_reply(const wire::AdminRequest& request, const wire::AdminReply& reply) {
+  EXPECT_EQ(reply.cookie, request.cookie);
+  ASSERT_LE(reply.outcome, Outcome::Rejected) << wire::name(request.command);
+  EXPECT_EQ(reply.status == Status::None, reply.outcome == Outcome::Ok) << wire::name(request.command);
+  EXPECT_NE(wire::name(reply.status), "unknown status");
+  note(reply.outcome, reply.status);
+  if (reply.outcome != Outcome::Ok) return;
+  ASSERT_LE(request.command, wire::kLastAdminCommand);
+  ++fulfilled_[static_cast<std::size_t>(request.command)];
+  const auto& values = reply.values;
+  if (request.command == wire::AdminCommand::RegionAcquire) {
+    acquired_.push_back({values.region.region_id, values.region.generation, values.region.bytes});
+  } else if (request.command == wire::AdminCommand::BufferCreate) {
+    const auto& asked = request.arguments.buffer_create;
+    targets_.buffers.push_back({values.buffer.buffer, asked.blocks, values.buffer.epoch, false});
+    const std::uint64_t first = (asked.offset - Attempts::entries()) / wire::kBufferBlockBytes;
+    if (asked.offset % wire::kBufferBlockBytes != 0 || first + asked.blocks > entries_.size()) return;
+    targets_.buffers.back().launch = asked.blocks == 1 && entries_[first].header.opcode == wire::Opcode::Compute;
+    for (std::uint64_t i = first; i < first + asked.blocks; ++i) {
+      EXPECT_TRUE(Rights(targets_, acquired_).to_hold(entries_[i], asked.data_bytes))
+          << "a command buffer has a " << wire::name(entries_[i].header.opcode) << " without the right to it";
+    }
+  }
+}
+
+void Attacker::await_requests() {
+  for (const auto& [slot, request] : requests_) {
+    const auto reply = driver_->wait_admin(slot);
+    ASSERT_TRUE(reply) << "no reply to " << wire::name(request.command) << ", attempt " << request.cookie;
+    check_reply(request, *reply);
+  }
+  requests_.clear();
+}
+
 void Attacker::admin_requests(std::uint64_t seed, std::uint64_t count) {
   Attempts attempts(targets_, seed);
   for (std::uint64_t done = 0; done < count; done += kAdminBurst) {
-    std::map<std::uint16_t, wire::AdminRequest> sent;
+    write_entries(attempts);
     for (unsigned i = 0; i < kAdminBurst; ++i) {
       auto request = attempts.admin_request();
       request.cookie = done + i;
-      sent.emplace(driver_->send_admin(request), request);
+      requests_.emplace(driver_->send_admin(request), request);
     }
-    for (const auto& [slot, request] : sent) {
-      const auto reply = driver_->wait_admin(slot);
-      ASSERT_TRUE(reply) << "no reply to " << wire::name(request.command) << ", attempt " << request.cookie;
-      EXPECT_EQ(reply->cookie, request.cookie);
-      ASSERT_LE(reply->outcome, Outcome::Rejected) << wire::name(request.command);
-      EXPECT_EQ(reply->status == Status::None, reply->outcome == Outcome::Ok) << wire::name(request.command);
-      EXPECT_NE(wire::name(reply->status), "unknown status");
-      note(reply->outcome, reply->status);
-    }
+    await_requests();
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -69,7 +69,8 @@ bool Bystander::round(std::uint64_t number) {
   const wire::ControlBlock blocks[] = {
       Workbench::dma(bench_->host(kWorkOutAt), in(work_region_, 0), kWorkBytes),
       Workbench::dma(in(work_region_, 0), in(work_region_, wire::kMiB), kWorkBytes),
-      Workbench::dma(in(work_region_, wire::kMiB), bench_->host(kWorkBackAt), kWorkBytes)};
+      Workbench::dma(in(work_region_, wire::kMiB), bench_->host(kWorkBackAt), kWorkBytes),
+      test::Blocks::event_signal(++signalled_)};
   for (const auto& block : blocks) {
     if (bench_->run(block, work_stream_).outcome != Outcome::Ok) return false;
   }
@@ -134,8 +135,8 @@ wire::Target Bystander::target() const {
 Timeline Bystander::timeline() const {
   return {.function = target(),
           .generation = generation(),
-          .stream = stream_,
-          .incarnation = device_->stream_incarnation(stream_)};
+          .stream = work_stream_,
+          .incarnation = device_->stream_incarnation(work_stream_)};
 }
 
 std::vector<fwtest::GrantHandle> Bystanders::grants() const {

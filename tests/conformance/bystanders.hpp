@@ -24,7 +24,8 @@ class Bystander {
 
   // As this function calls them: what an attacker would like to reach.
   std::vector<fwtest::RegionHandle> regions() const;
-  // One of its streams, as M knows it, and the function as a grantee.
+  // The stream on which it works, as M knows it, and the function as a grantee. A value is signalled in each round of
+  // its work.
   Timeline timeline() const;
   wire::Target target() const;
   std::uint64_t generation() const { return device_->config().generation; }
@@ -54,6 +55,7 @@ class Bystander {
   std::vector<Region> canaries_;
   Region work_region_;
   std::atomic<bool> stop_{false};
+  std::uint64_t signalled_ = 0;  // on the stream on which it works
   std::atomic<std::uint64_t> rounds_{0};
   std::atomic<std::uint64_t> wrong_{0};
   std::thread worker_;
@@ -74,6 +76,7 @@ class Bystanders {
   }
   // M grants each of them a stream of the other: what they may wait by, and nobody else.
   std::vector<fwtest::GrantHandle> grants() const;
+  Timeline timeline() const { return all_[0]->timeline(); }
   void surround() {
     for (auto& one : all_) one->surround();
   }

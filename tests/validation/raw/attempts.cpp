@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "tests/support/blocks.hpp"
+#include "tests/support/buffer_entry.hpp"
 #include "tests/validation/raw/bare_slot.hpp"
 
 namespace raw {
@@ -18,6 +19,8 @@ using wire::Opcode;
 namespace {
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 constexpr std::uint32_t kStick = kStickBytes;
+constexpr auto kLastOpcode = static_cast<unsigned>(wire::kLastOpcode);
+constexpr auto kLastAdminCommand = static_cast<unsigned>(wire::kLastAdminCommand);
 }  // namespace
 
 // ---- words ----------------------------------------------------------------------------------------------------------
@@ -101,6 +104,108 @@ wire::Endpoint Attempts::some_endpoint() {
   return end;
 }
 
+void Attempts::make_transfer(ControlBlock& block) {
+  auto& header = block.header;
+  const auto host = RawDriver::host(wire::kHostMemoryOffset + below(1 << 20));
+  const auto device = RawDriver::device(targets_.tensor, std::uint64_t{below(1024)} * kStick);
+  const std::uint64_t bytes = 1 + below(64 * 1024);
+  switch (below(4)) {
+    case 0: stride(block, host, device); break;
+    case 1:
+      header.opcode = Opcode::Dma;
+      block.payload.dma = {host, device, bytes, 0, 0};
+      break;
+    case 2:
+      header.opcode = Opcode::Dma;
+      block.payload.dma = {device, host, bytes, 0, 0};
+      break;
+    default: header.opcode = Opcode::Fill; block.payload.fill = {device, bytes, random_(), {}};
+  }
+}
+
+void Attempts::make_launch(ControlBlock& block) {
+  block.header.opcode = Opcode::Compute;
+  block.header.sticks = 4;
+  block.payload.compute.image = RawDriver::device(targets_.program, targets_.image_offset);
+  block.payload.compute.image_bytes = targets_.image_bytes != 0 ? targets_.image_bytes : 4096;
+  block.payload.compute.core_mask = below(3);
+  for (auto& segment : block.payload.compute.segments) {
+    if (below(3) != 0) continue;
+    segment = {targets_.tensor.id,         std::uint64_t{below(1024)} * kStick,     1 + below(4096),
+               targets_.tensor.generation, static_cast<std::uint8_t>(1 + below(3)), {}};
+  }
+}
+
+// Signals, waits for streams of its own, and for somebody else's: those end at once, or by their budget.
+void Attempts::make_event(ControlBlock& block) {
+  auto& event = block.payload.event;
+  const unsigned kind = below(3);
+  block.header.opcode = kind == 0 ? Opcode::EventSignal : Opcode::EventWait;
+  if (kind == 0) {
+    event.value = ++signalled_;
+    signaller_ = block.header.stream;
+    return;
+  }
+  block.header.budget = 1 + below(1000);
+  event.incarnation = block.header.incarnation;
+  if (kind == 1) {
+    event.value = 1 + (below(2) == 0 ? below(4) : below(static_cast<unsigned>(signalled_) + 2));
+    const std::uint32_t known[] = {block.header.stream, signaller_, signaller_, below(wire::kStreamsPerFunction)};
+    event.stream = known[below(4)];
+    return;
+  }
+  event.value = 1 + below(3);
+  event.incarnation = below(3);
+  event.flags = wire::kEventGranted;
+  event.grant = below(wire::kGrantsPerFunction + 2);
+  event.epoch = word();
+  if (targets_.grants.empty() || below(2) != 0) return;
+  const GrantHandle& known = targets_.grants[below(static_cast<unsigned>(targets_.grants.size()))];
+  event.grant = known.index;
+  event.epoch = known.epoch + below(3);
+}
+
+BufferHandle Attempts::some_buffer_handle() {
+  BufferHandle buffer{below(4), 1 + below(2), 1 + below(64), below(2) == 0};
+  if (!targets_.buffers.empty() && below(8) != 0) {
+    buffer = targets_.buffers[below(static_cast<unsigned>(targets_.buffers.size()))];
+  }
+  if (below(16) == 0) buffer.epoch += below(3);
+  return buffer;
+}
+
+void Attempts::make_call(ControlBlock& block) {
+  const BufferHandle buffer = some_buffer_handle();
+  const bool alone = buffer.launch ? below(4) != 0 : below(8) == 0;
+  block.header.opcode = alone ? Opcode::Prepared : Opcode::Call;
+  block.payload.call.buffer = buffer.id;
+  block.payload.call.epoch = buffer.epoch;
+  // Signals of the buffer are larger than those before them.
+  if (!alone && below(8) != 0) block.payload.call.signal_base = signalled_ += 8;
+}
+
+void Attempts::make_patch(ControlBlock& block) {
+  const BufferHandle buffer = some_buffer_handle();
+  block.header.opcode = Opcode::Patch;
+  block.payload.patch = {.buffer = buffer.id,
+                         .block = below(buffer.blocks + below(2)),
+                         .epoch = buffer.epoch,
+                         .offset = entries() + below(kEntries) * wire::kBufferBlockBytes,
+                         .bytes = wire::kBufferBlockBytes,
+                         .reserved = {}};
+}
+
+void Attempts::make_bufferable(ControlBlock& block) {
+  switch (below(8)) {
+    case 0: return;  // NOP
+    case 1:
+    case 2: return make_event(block);
+    case 3:
+    case 4: return make_launch(block);
+    default: return make_transfer(block);
+  }
+}
+
 // Good, and cheap: at most 64 KiB move.
 ControlBlock Attempts::base(const StreamHandle& stream) {
   ControlBlock block{};
@@ -112,51 +217,28 @@ ControlBlock Attempts::base(const StreamHandle& stream) {
   header.generation = targets_.generation;
   header.sequence = stream.next_sequence;
   header.cookie = random_();
-  const auto host = RawDriver::host(wire::kHostMemoryOffset + below(1 << 20));
-  const auto device = RawDriver::device(targets_.tensor, std::uint64_t{below(1024)} * kStick);
-  const std::uint64_t bytes = 1 + below(64 * 1024);
-  switch (below(8)) {
-    case 0: break;
-    case 7:
-      // For somebody else's stream. It ends at once, or by its budget when it is spoilt into a wait for its own.
-      header.opcode = Opcode::EventWait;
-      header.budget = 1;
-      block.payload.event.value = 1 + below(3);
-      block.payload.event.incarnation = below(3);
-      block.payload.event.flags = wire::kEventGranted;
-      block.payload.event.grant = below(wire::kGrantsPerFunction + 2);
-      block.payload.event.epoch = word();
-      if (!targets_.grants.empty() && below(2) == 0) {
-        const GrantHandle& known = targets_.grants[below(static_cast<unsigned>(targets_.grants.size()))];
-        block.payload.event.grant = known.index;
-        block.payload.event.epoch = known.epoch + below(3);
-      }
-      break;
-    case 6: stride(block, host, device); break;
-    case 1:
-      header.opcode = Opcode::Dma;
-      block.payload.dma = {host, device, bytes, 0, 0};
-      break;
-    case 2:
-      header.opcode = Opcode::Dma;
-      block.payload.dma = {device, host, bytes, 0, 0};
-      break;
-    case 3:
-      header.opcode = Opcode::Fill;
-      block.payload.fill = {device, bytes, random_(), {}};
-      break;
-    default:
-      header.opcode = Opcode::Compute;
-      header.sticks = 4;
-      block.payload.compute.image = RawDriver::device(targets_.program, targets_.image_offset);
-      block.payload.compute.image_bytes = targets_.image_bytes != 0 ? targets_.image_bytes : 4096;
-      block.payload.compute.core_mask = below(3);
-      for (auto& segment : block.payload.compute.segments) {
-        if (below(3) != 0) continue;
-        segment = {targets_.tensor.id,         std::uint64_t{below(1024)} * kStick,     1 + below(4096),
-                   targets_.tensor.generation, static_cast<std::uint8_t>(1 + below(3)), {}};
-      }
+  switch (below(6)) {
+    case 0: make_call(block); break;
+    case 1: make_patch(block); break;
+    default: make_bufferable(block);
   }
+  return block;
+}
+
+ControlBlock Attempts::entry() {
+  StreamHandle stream;
+  ControlBlock block = base(stream);
+  // In most cases what a buffer may hold.
+  while (!wire::is_bufferable(block.header.opcode) && below(16) != 0) block = base(stream);  // bounded: by the draws
+  if (targets_.image_bytes != 0 && below(2) == 0) {
+    block = {};
+    make_launch(block);
+  }
+  block = svp::test::buffer_entry(block);
+  // Behind the base that a call gives.
+  if (block.header.opcode == Opcode::EventSignal) block.payload.event.value = 1 + below(4);
+  if (below(4) == 0) spoil(block);
+  bound_wait(block);
   return block;
 }
 
@@ -190,7 +272,9 @@ void Attempts::spoil_header(wire::ControlBlockHeader& header) {
   switch (below(13)) {
     case 0: header.magic = static_cast<std::uint32_t>(word()); break;
     case 1: header.sticks = static_cast<std::uint8_t>(word()); break;
-    case 2: header.opcode = static_cast<Opcode>(below(2) == 0 ? below(9) : static_cast<unsigned>(word())); break;
+    case 2:
+      header.opcode = static_cast<Opcode>(below(2) == 0 ? below(kLastOpcode + 1) : static_cast<unsigned>(word()));
+      break;
     case 3: header.flags = static_cast<std::uint16_t>(word()); break;
     case 4: header.stream = below(2) == 0 ? below(140) : static_cast<std::uint32_t>(word()); break;
     case 5: header.incarnation += below(2) == 0 ? 1 : -1; break;
@@ -316,13 +400,37 @@ wire::Target Attempts::some_target(AdminCommand command) {
 }
 
 wire::AdminRequest Attempts::admin_request() {
+  return admin_request(
+      static_cast<AdminCommand>(below(16) == 0 ? static_cast<unsigned>(word()) : below(kLastAdminCommand + 1)));
+}
+
+wire::AdminRequest Attempts::admin_request(AdminCommand command) {
   wire::AdminRequest request{};
   request.magic = below(16) == 0 ? static_cast<std::uint32_t>(word()) : wire::kAdminMagic;
   request.generation = below(16) == 0 ? word() : targets_.generation;
   request.flags = below(16) == 0 ? static_cast<std::uint16_t>(word()) : std::uint16_t{0};
-  request.command = static_cast<AdminCommand>(below(16) == 0 ? static_cast<unsigned>(word()) : below(22));
+  request.command = command;
+  for (auto& any : request.arguments.words) any = below(3) == 0 ? word() : 0;
+  make_arguments(request);
+  return request;
+}
+
+// From kEntries / 2 on there is room for as many blocks as are asked for, and for their data.
+void Attempts::make_buffer_arguments(wire::AdminRequest& request) {
   auto& arguments = request.arguments;
-  for (auto& any : arguments.words) any = below(3) == 0 ? word() : 0;
+  arguments = {};
+  if (request.command == AdminCommand::BufferDestroy) {
+    const BufferHandle buffer = some_buffer_handle();
+    arguments.buffer_destroy = {buffer.id, 0, buffer.epoch};
+  } else {
+    arguments.buffer_create = {entries() + below(kEntries / 2) * wire::kBufferBlockBytes,
+                               below(2) == 0 ? 1 : 1 + below(kEntries / 2), below(4) == 0 ? below(8) * kStick : 0};
+  }
+  if (below(8) == 0) arguments.words[below(2)] = word();
+}
+
+void Attempts::make_arguments(wire::AdminRequest& request) {
+  auto& arguments = request.arguments;
   switch (request.command) {
     case AdminCommand::RegionAcquire:
       arguments.region_acquire = {word(), static_cast<wire::RegionType>(below(3))};
@@ -331,17 +439,22 @@ wire::AdminRequest Attempts::admin_request() {
       } while (arguments.region_release.region_id == targets_.tensor.id ||
                arguments.region_release.region_id == targets_.program.id);
       break;
+    case AdminCommand::StreamOpen: arguments.stream_open.priority = below(3); break;
     case AdminCommand::StreamReset:
     case AdminCommand::StreamClose: arguments.stream = {below(140), below(4)}; break;
+    case AdminCommand::Cancel: arguments.cancel = {below(140), below(4), 1 + below(3)}; break;
     case AdminCommand::SelfTest:
-      // The PF may, and a good one holds the card for seconds.
-      arguments.self_test = {static_cast<wire::SelfTestKind>(3 + below(100)), below(1000), some_window_offset()};
+      arguments.self_test = {static_cast<wire::SelfTestKind>(below(4)), below(100), some_window_offset()};
+      if (below(2) == 0) arguments.self_test.offset &= ~std::uint64_t{kStick - 1};
       break;
     case AdminCommand::FunctionReset:
     case AdminCommand::SlotBind:
     case AdminCommand::SlotRetire:
     case AdminCommand::FunctionQuery:
     case AdminCommand::Stats: arguments.function = {some_target(request.command), below(40)}; break;
+    case AdminCommand::Trace: arguments.trace.on = below(3); break;
+    case AdminCommand::BufferCreate:
+    case AdminCommand::BufferDestroy: return make_buffer_arguments(request);
     case AdminCommand::EventGrant:
       arguments.event_grant = {below(24), below(24), below(140), below(4), some_generation(), some_generation()};
       break;
@@ -351,7 +464,6 @@ wire::AdminRequest Attempts::admin_request() {
       break;
     default: break;
   }
-  return request;
 }
 
 // ---- chains ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,14 @@
 
 namespace raw {
 
+// A command buffer, as BUFFER_CREATE named it.
+struct BufferHandle {
+  std::uint32_t id = 0;
+  std::uint32_t blocks = 1;
+  std::uint64_t epoch = 0;
+  bool launch = false;  // one COMPUTE and nothing else
+};
+
 // What the attacker knows of itself and of those it would like to reach.
 struct Targets {
   std::uint64_t window_bytes = 0;
@@ -27,6 +35,7 @@ struct Targets {
   RegionHandle released{};            // was its own
   std::vector<RegionHandle> foreign;  // as their owners call them
   std::vector<GrantHandle> grants;    // of events, that others have, or that it had
+  std::vector<BufferHandle> buffers;  // its own, or that it had
   std::uint64_t image_offset = 0;     // of a good image in `program`
   std::uint64_t image_bytes = 0;      // 0: there is none
 };
@@ -39,13 +48,21 @@ class Attempts {
   static constexpr unsigned kLongestWait = 1 << 20;
 
   // A block on `stream` (which is told what sequence to expect next) with up to three things wrong; one in eight is
-  // good. Each ends by itself: a wait within kLongestWait.
+  // good. Each ends by itself: a wait within kLongestWait, a call when the waits of its buffer have ended.
   wire::ControlBlock control_block(const StreamHandle& stream);
 
-  // An admin request with any command and arguments. Never one that the function is entitled to and that would end the
-  // attack or be the others' fair loss: resets and quotas that it may set, self-tests that hold the card, the release
-  // of its own regions. The cookie is the caller's.
+  // A block of a command buffer, in three of four cases a good one. A wait has a budget as above.
+  wire::ControlBlock entry();
+  // Where BUFFER_CREATE and PATCH look for entries in host memory: the caller writes kEntries of them there. Transfers
+  // of good blocks do not come so far.
+  static constexpr unsigned kEntries = 16;
+  static constexpr std::uint64_t entries() { return wire::kHostMemoryOffset + 5 * wire::kMiB; }
+
+  // An admin request with any command, or with this one, and any arguments. Never one that the function is entitled to
+  // and that would end the attack or be the others' fair loss: resets and quotas that it may set, the release of its
+  // own regions. Self-tests are short, or end as soon as another function has work. The cookie is the caller's.
   wire::AdminRequest admin_request();
+  wire::AdminRequest admin_request(wire::AdminCommand command);
 
   // A chain for the ring of control blocks.
   struct Chain {
@@ -64,6 +81,13 @@ class Attempts {
 
  private:
   wire::ControlBlock base(const StreamHandle& stream);
+  void make_transfer(wire::ControlBlock& block);
+  void make_launch(wire::ControlBlock& block);
+  void make_event(wire::ControlBlock& block);
+  void make_bufferable(wire::ControlBlock& block);
+  void make_call(wire::ControlBlock& block);
+  void make_patch(wire::ControlBlock& block);
+  BufferHandle some_buffer_handle();
   void spoil(wire::ControlBlock& block);
   void bound_wait(wire::ControlBlock& block);
   void stride(wire::ControlBlock& block, wire::Endpoint from, const wire::Endpoint& to);
@@ -81,10 +105,14 @@ class Attempts {
   wire::Endpoint some_endpoint();
   wire::Target some_target(wire::AdminCommand command);
   RawBuffer some_buffer();
+  void make_arguments(wire::AdminRequest& request);
+  void make_buffer_arguments(wire::AdminRequest& request);
   bool may_touch(wire::AdminCommand command, wire::Target target) const;
 
   const Targets& targets_;
   std::mt19937_64 random_;
+  std::uint64_t signalled_ = 0;  // the last value of a good EVENT_SIGNAL: larger than that of any timeline
+  std::uint32_t signaller_ = 0;  // the stream that it was for
 };
 
 }  // namespace raw

@@ -93,8 +93,9 @@ wire::ControlBlock UnawaitedRequests::make_event(StreamHandle& stream) {
   const unsigned kind = below(8);
   if (kind < 3) return driver_.event_signal(stream, streams_[stream.id].signalled += below(3));
   const std::uint64_t budget = below(4) == 0 ? 1 + below(1000) : 0;
-  if (kind == 3 && !grants_.empty()) {
-    const Granted& granted = grants_[below(static_cast<unsigned>(grants_.size()))];
+  if (kind < 5 && !grants_.empty()) {
+    // Mostly the last one: the others may be gone.
+    const Granted& granted = below(4) != 0 ? grants_.back() : grants_[below(static_cast<unsigned>(grants_.size()))];
     return driver_.granted_wait(stream, granted.grant, granted.awaited, 1 + below(8), budget);
   }
   const unsigned awaited = below(kStreams);
@@ -161,7 +162,9 @@ void UnawaitedRequests::submit_burst() {
     if (!driver_.ring(wire::kControlBlockQueue).room_for(2)) return;
     StreamHandle copy = guessed;
     const wire::ControlBlock block = make_block(copy);
-    opcode_of_[driver_.submit(block)] = block.header.opcode;
+    const std::uint16_t slot = driver_.submit(block);
+    opcode_of_[slot] = block.header.opcode;
+    by_grant_[slot] = block.header.opcode == wire::Opcode::EventWait && block.payload.event.flags != 0;
     ++blocks_;
     if (advances) {
       ++streams_[stream].next_sequence;
@@ -176,6 +179,7 @@ void UnawaitedRequests::take_blocks() {
     if (end.completion.outcome != Outcome::Ok) continue;
     ++blocks_ok_;
     ++ended_ok_[static_cast<unsigned>(opcode_of_[end.slot])];
+    granted_waits_ok_ += by_grant_[end.slot] ? 1 : 0;
   }
 }
 

@@ -45,6 +45,7 @@ class UnawaitedRequests {
   std::uint64_t function_resets() const { return function_resets_; }
   // Blocks of one kind that ended OK: what did not is no evidence that the card came so far.
   std::uint64_t ended_ok(wire::Opcode opcode) const { return ended_ok_[static_cast<unsigned>(opcode)]; }
+  std::uint64_t granted_waits_ok() const { return granted_waits_ok_; }
 
  private:
   struct Known {  // of a stream, as last told
@@ -110,7 +111,9 @@ class UnawaitedRequests {
   std::uint64_t queue_resets_ = 0;
   std::uint64_t function_resets_ = 0;
   std::array<wire::Opcode, wire::kControlBlockSlots> opcode_of_{};  // by the block's slot
-  std::array<std::uint64_t, 256> ended_ok_{};                       // by opcode
+  std::array<bool, wire::kControlBlockSlots> by_grant_{};           // likewise: a wait for another function's stream
+  std::uint64_t granted_waits_ok_ = 0;
+  std::array<std::uint64_t, 256> ended_ok_{};  // by opcode
 };
 
 }  // namespace raw
