@@ -136,12 +136,22 @@ TEST_F(Compute, MatmulOfNumbersOfAllKindsIsExact) {
   }
 }
 
-// What the card has written of its own work since TRACE.
-std::vector<wire::TraceEntry> card_trace(const Device& device) {
+void trace(bool on) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::Trace;
+  request.arguments.trace.on = on ? 1 : 0;
+  ASSERT_EQ(value_or_throw(test::OneCard::context().device().admin(request)).outcome, wire::Outcome::Ok);
+}
+
+// The transfers that the card has moved beside a computation since trace(true), as it tells itself.
+std::vector<wire::TraceEntry> moved_ahead() {
+  const Device& device = test::OneCard::context().device();
   const std::byte* const window = device.host_memory().data() - device.host_memory_offset();
   const auto* const ring = reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
   std::vector<wire::TraceEntry> entries;
-  for (std::uint64_t n = 1; n <= wire::kTraceEntries && ring[n - 1].number == n; ++n) entries.push_back(ring[n - 1]);
+  for (std::uint64_t n = 1; n <= wire::kTraceEntries && ring[n - 1].number == n; ++n) {
+    if (ring[n - 1].kind == wire::TraceKind::Ahead) entries.push_back(ring[n - 1]);
+  }
   return entries;
 }
 
@@ -150,22 +160,53 @@ std::vector<wire::TraceEntry> card_trace(const Device& device) {
 TEST_F(Compute, ByDefaultTheNextTransferIsMovedWhileATileComputes) {
   if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
   const auto plan = load("matmul", {{"M", 128}, {"N", 256}, {"K", 256}});
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Trace;
-  request.arguments.trace.on = 1;
-  ASSERT_EQ(value_or_throw(context().device().admin(request)).outcome, wire::Outcome::Ok);
+  trace(true);
   constexpr std::int64_t kTiles = 8;
   Records records;
   expect_product({128 * kTiles, 256, 21}, {256, 256, 22}, plan, {.observer = &records});
-  std::size_t ahead = 0;
-  for (const wire::TraceEntry& entry : card_trace(context().device())) {
-    if (entry.kind == wire::TraceKind::Ahead) ++ahead;
-  }
+  const std::size_t ahead = moved_ahead().size();
   EXPECT_EQ(records.blocks.size(), 2u * kTiles);
   EXPECT_GT(ahead, 0u) << "no transfer was moved beside a computation";
   EXPECT_LT(ahead, static_cast<std::size_t>(kTiles)) << "the first tile has nothing in front of it";
-  request.arguments.trace.on = 0;
-  ASSERT_EQ(value_or_throw(context().device().admin(request)).outcome, wire::Outcome::Ok);
+  trace(false);
+}
+
+// The same of jobs of one tile each. They lie on the card behind a wait before the first of them begins, so that the
+// clock has no part in what is there when a job computes.
+TEST_F(Compute, ByDefaultTheTransferOfTheNextJobIsMovedWhileAJobComputes) {
+  if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
+  constexpr unsigned kJobs = 8;
+  const auto plan = load("matmul", {{"M", 128}, {"N", 256}, {"K", 256}});
+  const Matrix a(128, 256, 25), b(256, 256, 26);
+  expect_product(a, b, plan);  // memory that is touched for the first time is not moved ahead
+  std::vector<SpyreTensor> tensors{on_card(a), on_card(b)};
+  for (unsigned job = 0; job < kJobs; ++job) tensors.push_back(output(128, 256));
+  SpyreStream stream = context().default_stream();
+  stream.Synchronize(test::soon());
+  trace(true);
+  std::promise<void> gate;
+  SpyreStream other = context().stream();
+  other.flex_stream().LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: by the set_value() below
+  });
+  stream.flex_stream().Wait(other.flex_stream().Record());
+  Records records;
+  for (unsigned job = 0; job < kJobs; ++job) {
+    const SpyreTensor arguments[] = {tensors[0], tensors[1], tensors[2 + job]};
+    stream.Launch(plan.jobs()[0], arguments, {.observer = &records});
+  }
+  gate.set_value();
+  stream.Synchronize(test::soon());
+  std::vector<std::uint64_t> behind_the_first, ahead;
+  for (const BlockRecord& block : records.blocks) {
+    if (block.opcode == wire::Opcode::Dma && block.launch != records.blocks[0].launch)
+      behind_the_first.push_back(block.sequence);
+  }
+  for (const wire::TraceEntry& entry : moved_ahead()) ahead.push_back(entry.sequence);
+  EXPECT_EQ(behind_the_first.size(), kJobs - 1);
+  EXPECT_EQ(ahead, behind_the_first) << "each but the first, in its order";
+  trace(false);
+  for (unsigned job = 1; job < kJobs; ++job) EXPECT_EQ(back(tensors[2 + job], stream), back(tensors[2], stream));
 }
 
 // The correction of the next tile, and of the next job, is moved while a tile computes on the other core.
