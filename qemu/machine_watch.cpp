@@ -167,7 +167,11 @@ std::optional<ExitStatus> Machine::Impl::wait_exit(Timeouts::Duration timeout) c
 }
 
 Result<ExitStatus> Machine::Impl::kill() {
-  if (const auto requested = request_end(guarded); !requested) return std::unexpected(requested.error());
+  if (const auto requested = request_end(guarded); !requested) {
+    // Where the kernel still does so, the reaper's end has killed it as well.
+    if (const auto status = wait_exit(options.timeouts.kill)) return *status;
+    return std::unexpected(requested.error());
+  }
   // Without the thread (start failed before it) nobody reads the report, but the process itself can be waited for.
   if (!thread_.joinable()) {
     pollfd event{guarded.emulator_pidfd.get(), POLLIN, 0};

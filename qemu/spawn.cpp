@@ -213,7 +213,10 @@ Result<void> request_end(const Guarded& guarded) {
   const bool sent = ::syscall(SYS_pidfd_send_signal, guarded.emulator_pidfd.get(), SIGKILL, nullptr, 0) == 0;
   const int error = sent ? 0 : errno;
   if (sent || error == ESRCH) return {};
-  if (guarded.link.valid() && ::shutdown(guarded.link.get(), SHUT_WR) == 0) return {};
+  // The link takes an order that nobody reads.
+  pollfd reaper{guarded.reaper_pidfd.get(), POLLIN, 0};
+  const bool reads = guarded.reaper_pidfd.valid() && ::poll(&reaper, 1, 0) == 0;
+  if (reads && guarded.link.valid() && ::shutdown(guarded.link.get(), SHUT_WR) == 0) return {};
   return failure(MachineError::Kind::kNotPermitted,
                  fmt::format("the emulator (pid {}) cannot be ended: {}, and its reaper is gone.", guarded.emulator,
                              std::strerror(error)),

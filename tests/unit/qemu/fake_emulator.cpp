@@ -8,8 +8,10 @@
 //   mute          does not answer "stop"           refuse      answers "stop" with an error
 //   fail          writes to stderr, exits with 3   exit:N      exits with N after "cont"
 //   signal:N      dies of signal N after "cont"    endless     writes a console line without an end
+//   orphan        outlives its parent
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -115,6 +117,7 @@ class Card {
     }
     if (is("silent")) return wait_forever();
     greet();
+    if (is("orphan") && prctl(PR_SET_PDEATHSIG, 0) != 0) return 1;
     if (!is("silent")) {
       for (const int socket : arguments_.slots) doorbells_.push_back(shake_hands(socket));
     }

@@ -5,16 +5,9 @@
 //
 //   machine_owner <emulator> <firmware> <ending>
 #include <fmt/format.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -23,6 +16,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
+#include "tests/support/forbidden_signals.hpp"
 
 namespace {
 
@@ -51,22 +45,6 @@ void announce(pid_t child = 0) {
 
 [[noreturn]] void hold() {
   for (;;) pause();  // bounded: its parent test kills it
-}
-
-// From now on the kernel refuses every signal that this thread sends to a process, as it does to a daemon that was
-// started as root and has changed its user. Works without privileges.
-void forbid_signals() {
-  std::array<sock_filter, 5> program{
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_send_signal, 1, 0),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 1),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{program.size(), program.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    std::exit(4);
-  }
 }
 
 void throw_through_owner() {
@@ -107,13 +85,13 @@ int main(int argc, char** argv) {
   if (ending == "_exit") _exit(0);
   if (ending == "abort") std::abort();
   if (ending == "unprivileged") {
-    forbid_signals();
+    svp::test::forbid_signals();
     if (!machine->kill()) return 3;
     machine.reset();
     hold();
   }
   if (ending == "unprivileged-close") {
-    forbid_signals();
+    svp::test::forbid_signals();
     machine.reset();
     hold();
   }

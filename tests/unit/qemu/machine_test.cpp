@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "tests/bounds.hpp"
+#include "tests/support/forbidden_signals.hpp"
 #include "tests/support/process_end.hpp"
 #include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
@@ -331,6 +332,28 @@ TEST_F(MachineTest, RepeatedDeathsLeaveNothingBehind) {
     Machine machine = start();
     if (i % 2 == 0) svp::test::send_signal(machine.pid(), SIGKILL);
   }
+}
+
+// A process that may not signal it asks the reaper; here that has been killed, and the emulator, which would have ended
+// with it, has given up that as well, as the kernel does for one that changes its user.
+TEST_F(MachineTest, OneThatNobodyIsLeftToEndIsATypedError) {
+  behave("orphan");
+  options_.timeouts.kill = milliseconds(200);  // reached: the emulator goes on
+  Machine machine = start();
+  const pid_t emulator = machine.pid(), reaper = test::parent_of(emulator);
+  svp::test::send_signal(reaper, SIGKILL);
+  ASSERT_TRUE(test::wait_for_end(reaper, kBound));
+  std::optional<Result<ExitStatus>> ended;
+  std::thread unprivileged([&] {
+    svp::test::forbid_signals();
+    ended = machine.kill();
+  });
+  unprivileged.join();  // bounded: kill() is, by Timeouts::kill
+  ASSERT_FALSE(*ended);
+  EXPECT_EQ(ended->error().kind, Kind::kNotPermitted) << to_string(ended->error());
+  EXPECT_THAT(ended->error().next_step, HasSubstr("kill -9 " + std::to_string(emulator)));
+  EXPECT_TRUE(test::is_alive(emulator));
+  EXPECT_TRUE(machine.kill()) << "this thread may";
 }
 
 }  // namespace
