@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "host_driver/base/number_text.hpp"
 #include "host_driver/memory/flex_allocator.hpp"
 
 namespace svp {
@@ -21,7 +22,7 @@ std::uint64_t checked_limit(const char* field, std::optional<std::uint64_t> byte
 
 double checked_fraction(const char* field, double fraction) {
   if (fraction > 0 && fraction <= 1) return fraction;  // false for what is no number
-  throw InvalidArgument(field, std::to_string(fraction) + " is not a part of the memory",
+  throw InvalidArgument(field, svp::text_of(fraction) + " is not a part of the memory",
                         "give more than 0 and at most 1");
 }
 

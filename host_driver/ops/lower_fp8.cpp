@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_fp8: x and weight become FP8_E4M3 in memory of the program, as MatMulFp8 takes them.
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/number_text.hpp"
 #include "host_driver/ops/lowering.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
@@ -26,9 +25,7 @@ Scales scales_of(const Request& request) {
   for (const double value : {scales.x, scales.weight, scales.x * scales.weight}) {
     const wire::Dl16 code = wire::dl16_from_fp64(value);
     if (value > 0 && wire::dl16_is_finite(code) && !wire::dl16_is_zero(code)) continue;
-    std::array<char, 32> text{};  // as short as it can be: 1e-12, not 0.000000
-    std::snprintf(text.data(), text.size(), "%g", value);
-    throw InvalidArgument("scale", "a scale of " + std::string(text.data()),
+    throw InvalidArgument("scale", "a scale of " + svp::text_of(value),
                           "give positive numbers from 2^-31 to 2^32, whose product is one, too");
   }
   return scales;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/number_text.hpp"
 #include "host_driver/ops/lowering.hpp"
 #include "host_driver/tensor/layout_digits.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
@@ -210,7 +211,7 @@ void lower_attention(Lowering& lowering) {
   const double scale = request.scalars.empty() ? 1.0 / std::sqrt(std::max(static_cast<double>(q.size().back()), 1.0))
                                                : request.scalars[0];
   if (std::isinf(scale) || !is_held(DeviceType::Dl16, scale)) {
-    throw InvalidArgument("number", "a scale of " + std::to_string(scale), "give one from 2^-31 to 2^32");
+    throw InvalidArgument("number", "a scale of " + svp::text_of(scale), "give one from 2^-31 to 2^32");
   }
   // Before the product: its sums are smaller by that factor.
   const Value& scaled = lowering.elementwise(Opcode::Mul, {&q, &lowering.scalar(q, scale)});

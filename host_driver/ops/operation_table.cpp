@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <string>
+
+#include "host_driver/base/number_text.hpp"
 
 namespace svp::ops {
 namespace {
@@ -149,18 +151,13 @@ Bound bound_of(const OpInfo& info, DeviceType device_dtype) {
 
 std::string bound_text(const Bound& bound) {
   if (bound == Bound{}) return "exact: rounded once";
-  char digits[32];
   std::string text = "within ";
-  if (bound.ulps != 0) {
-    std::snprintf(digits, sizeof digits, "%g of the last place", bound.ulps);
-    text += digits;
-  }
+  if (bound.ulps != 0) text += svp::text_of(bound.ulps) + " of the last place";
   if (bound.relative == 0) return text;
   int exponent = 0;
   const bool power = std::frexp(bound.relative, &exponent) == 0.5;
-  if (power) std::snprintf(digits, sizeof digits, "2^%d of the largest", exponent - 1);
-  if (!power) std::snprintf(digits, sizeof digits, "%g of the largest", bound.relative);
-  return text + (bound.ulps != 0 ? " plus " : "") + digits;
+  return text + (bound.ulps != 0 ? " plus " : "") +
+         (power ? "2^" + std::to_string(exponent - 1) : svp::text_of(bound.relative)) + " of the largest";
 }
 
 std::string bound_text(const OpInfo& info) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/number_text.hpp"
 #include "host_driver/tensor/tensor_view.hpp"
 #include "shared/dl16.hpp"
 
@@ -143,7 +144,7 @@ Value ProgramWriter::scalar(DataType dtype, DeviceType device_dtype, double valu
   }
   if (device_dtype == DeviceType::Dl16 && std::isfinite(value) &&
       wire::dl16_is_infinite(static_cast<wire::Dl16>(bits))) {
-    throw InvalidArgument("number", "the number " + std::to_string(value) + ", which DL16 has not",
+    throw InvalidArgument("number", "the number " + svp::text_of(value) + ", which DL16 has not",
                           "give numbers up to 8564768768, or tensors that are FP32 on the card");
   }
   return data(TensorForm::dense(dtype, {}, device_dtype), std::as_bytes(std::span(&bits, 1)));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <limits>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -135,6 +136,19 @@ TEST_F(LimitTest, AFractionIsOneOfWhatTheCardHas) {
   source.failure = FakeRegionSource::failed("the card is gone", wire::Outcome::Lost);
   EXPECT_THROW(allocator.set_memory_fraction(0.5), Error);
   EXPECT_EQ(allocator.memory_limit(), wire::kGiB) << "unchanged";
+}
+
+TEST_F(LimitTest, AFractionThatIsRefusedStandsInTheErrorAsItWasGiven) {
+  const auto refusal = [&](double fraction) -> std::string {
+    try {
+      allocator.set_memory_fraction(fraction);
+    } catch (const InvalidArgument& error) {
+      return error.info().message;
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(refusal(-1e-12), "-1e-12 is not a part of the memory");
+  EXPECT_EQ(refusal(1.0000001), "1.0000001 is not a part of the memory");
 }
 
 TEST(Limits, ImpossibleOptionsAreRefusedByName) {

@@ -2,13 +2,14 @@
 // Every operation of the table, lowered and executed by the golden model, against the same in double precision.
 #include "host_driver/ops/lowering.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
@@ -19,6 +20,7 @@ namespace svp {
 namespace {
 
 using ops::Op;
+using testing::HasSubstr;
 
 std::uint64_t seed() {
   const char* text = std::getenv("SPYRE_SEED");
@@ -239,6 +241,33 @@ TEST(Numbers, ThatNoResultHasAreRefusedByName) {
   EXPECT_EQ(refused_field({.op = Op::Clip, .inputs = {wide}, .scalars = {0, nan}}, {}), "number");
   EXPECT_EQ(refused_field({.op = Op::Attention, .inputs = {x, x, x}, .scalars = {1e10}}, {}), "number");
   EXPECT_EQ(refused_field({.op = Op::Attention, .inputs = {x, x, x}, .scalars = {1e-10}}, {}), "number");
+}
+
+std::string refusal_of(const ops::Request& request) {
+  try {
+    (void)ops::lower(request);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(Numbers, StandInARefusalAsTheyWereGiven) {
+  const auto x = ops::TensorForm::dense(DataType::Float16, {2, 64, 64}, DeviceType::Dl16);
+  const auto weight = ops::TensorForm::dense(DataType::Float16, {64, 64}, DeviceType::Dl16);
+  for (const auto& [number, text] : {std::pair{1e-12, "a scale of 1e-12 "},
+                                     {1.25e10, "a scale of 1.25e+10 "},
+                                     {-1e-10, "a scale of -1e-10 "},
+                                     {1.23456789e-12, "a scale of 1.23456789e-12 "}}) {
+    EXPECT_THAT(refusal_of({.op = Op::Attention, .inputs = {x, x, x}, .scalars = {number}}), HasSubstr(text));
+    EXPECT_THAT(refusal_of({.op = Op::LinearFp8, .inputs = {x, weight}, .scalars = {number}}), HasSubstr(text));
+  }
+  try {
+    (void)ops::ProgramWriter().scalar(DataType::Float16, DeviceType::Dl16, 1.25e10);
+    FAIL() << "DL16 has no 1.25e10";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the number 1.25e+10, which DL16 has not"));
+  }
 }
 
 // ---- linear_fp8 -----------------------------------------------------------------------------------------------------
