@@ -53,7 +53,7 @@ bool Attacker::begin(std::uint64_t features) {
   targets_.program = *program;
   targets_.buffers.clear();
   acquired_.clear();
-  return open_streams() && load_image();
+  return open_streams() && signal() && load_image();
 }
 
 bool Attacker::open_streams() {
@@ -72,6 +72,12 @@ bool Attacker::open_streams() {
     }
   }
   return true;
+}
+
+// On the last stream, which no batch of blocks uses.
+bool Attacker::signal() {
+  targets_.signalled = streams_.back().id;
+  return driver_->run(driver_->event_signal(streams_.back(), raw::kSignalled)).outcome == Outcome::Ok;
 }
 
 bool Attacker::load_image() {
@@ -287,6 +293,20 @@ void Attacker::control_blocks(std::uint64_t seed, std::uint64_t count) {
     for (unsigned i = 0; i < kBatch; ++i) submit_attempt(attempts, streams_[i]);
     await_blocks(done);
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+void Attacker::control_blocks_until(std::uint64_t seed, std::uint64_t count, std::span<const wire::Opcode> wanted) {
+  constexpr unsigned kMostRounds = 8;
+  constexpr std::uint64_t kOtherSeeds = 1000;
+  const auto seen = [&](wire::Opcode opcode) { return executed(opcode) != 0; };
+  for (unsigned round = 0; round < kMostRounds && !testing::Test::HasFailure(); ++round) {
+    control_blocks(seed + round * kOtherSeeds, count);
+    if (std::ranges::all_of(wanted, seen)) break;
+  }
+  print_executed();
+  for (const auto opcode : wanted) {
+    EXPECT_GT(executed(opcode), 0u) << "no " << wire::name(opcode) << " gets as far as being executed";
   }
 }
 

@@ -149,9 +149,9 @@ void Attempts::make_event(ControlBlock& block) {
   block.header.budget = 1 + below(1000);
   event.incarnation = block.header.incarnation;
   if (kind == 1) {
-    event.value = 1 + (below(2) == 0 ? below(4) : below(static_cast<unsigned>(signalled_) + 2));
-    const std::uint32_t known[] = {block.header.stream, signaller_, signaller_, below(wire::kStreamsPerFunction)};
-    event.stream = known[below(4)];
+    event.value = 1 + (below(4) != 0 ? below(kSignalled + 1) : below(static_cast<unsigned>(signalled_) + 2));
+    const std::uint32_t known[] = {block.header.stream, signaller_, below(wire::kStreamsPerFunction)};
+    event.stream = below(2) == 0 ? targets_.signalled : known[below(3)];
     return;
   }
   event.value = 1 + below(3);
@@ -217,9 +217,10 @@ ControlBlock Attempts::base(const StreamHandle& stream) {
   header.generation = targets_.generation;
   header.sequence = stream.next_sequence;
   header.cookie = random_();
-  switch (below(6)) {
+  switch (below(8)) {
     case 0: make_call(block); break;
-    case 1: make_patch(block); break;
+    case 1:
+    case 2: make_patch(block); break;
     default: make_bufferable(block);
   }
   return block;
@@ -445,7 +446,7 @@ void Attempts::make_arguments(wire::AdminRequest& request) {
     case AdminCommand::Cancel: arguments.cancel = {below(140), below(4), 1 + below(3)}; break;
     case AdminCommand::SelfTest:
       arguments.self_test = {static_cast<wire::SelfTestKind>(below(4)), below(100), some_window_offset()};
-      if (below(2) == 0) arguments.self_test.offset &= ~std::uint64_t{kStick - 1};
+      if (below(2) == 0) arguments.self_test.offset = wire::kHostMemoryOffset + std::uint64_t{below(1024)} * kStick;
       break;
     case AdminCommand::FunctionReset:
     case AdminCommand::SlotBind:

@@ -23,6 +23,8 @@ struct BufferHandle {
   bool launch = false;  // one COMPUTE and nothing else
 };
 
+inline constexpr unsigned kSignalled = 4;
+
 // What the attacker knows of itself and of those it would like to reach.
 struct Targets {
   std::uint64_t window_bytes = 0;
@@ -36,6 +38,7 @@ struct Targets {
   std::vector<RegionHandle> foreign;  // as their owners call them
   std::vector<GrantHandle> grants;    // of events, that others have, or that it had
   std::vector<BufferHandle> buffers;  // its own, or that it had
+  std::uint32_t signalled = 0;        // its stream whose timeline is at kSignalled, or would be
   std::uint64_t image_offset = 0;     // of a good image in `program`
   std::uint64_t image_bytes = 0;      // 0: there is none
 };
