@@ -91,7 +91,8 @@ class UnawaitedRequests : public Launch {
     for (const auto& [buffer, count] : users) ASSERT_EQ(buffer->users, count);
   }
 
-  // M grants a timeline of the neighbour, whose signals come now and then, without waiting for the reply either.
+  // M grants a timeline of the neighbour, whose signals come now and then, without waiting for the reply either; and
+  // the PF has its short self-tests.
   void work_of_others(raw::UnawaitedRequests& tenant, RawDriver& driver) {
     switch (random_() % 64) {
       case 0:
@@ -106,6 +107,9 @@ class UnawaitedRequests : public Launch {
       case 2:
         if (driver_.block_slot_free()) driver_.submit(driver_.event_signal(signals_, ++signalled_));
         break;
+      case 3:
+        if (physical_.admin_slot_free()) self_tests_.push_back(physical_.send_admin(self_test()));
+        break;
       default: break;
     }
     driver_.collect();
@@ -116,6 +120,24 @@ class UnawaitedRequests : public Launch {
         tenant.know_grant(known_.back(), signals_);
       }
       return reply.has_value();
+    });
+    take_self_tests();
+  }
+  // An echo has no rounds: nobody changes the word that it copies.
+  wire::AdminRequest self_test() {
+    auto request = physical_.admin_request(wire::AdminCommand::SelfTest);
+    const auto kind = static_cast<wire::SelfTestKind>(random_() % 3);
+    const auto rounds = kind == wire::SelfTestKind::Echo ? 0 : 1 + static_cast<std::uint32_t>(random_() % 8);
+    request.arguments.self_test = {kind, rounds, wire::kHostMemoryOffset};
+    return request;
+  }
+  void take_self_tests() {
+    std::erase_if(self_tests_, [&](std::uint16_t slot) {
+      const auto reply = physical_.take_admin(slot);
+      if (!reply) return false;
+      EXPECT_EQ(reply->outcome, wire::Outcome::Ok) << wire::name(reply->status);
+      ++self_tests_done_;
+      return true;
     });
   }
   wire::AdminRequest grant_to(const RawDriver& driver) {
@@ -141,6 +163,9 @@ class UnawaitedRequests : public Launch {
 
   std::mt19937_64 random_{base_seed()};
   RawDriver& manager_ = card_.driver(0);
+  RawDriver& physical_ = card_.driver(1);
+  std::vector<std::uint16_t> self_tests_;  // slots of those under way
+  std::uint64_t self_tests_done_ = 0;
   StreamHandle signals_;
   std::uint64_t signalled_ = 0;
   std::vector<std::uint16_t> grants_;  // slots of requests under way
@@ -154,6 +179,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 0, region.bytes, 0x5a5a5a5a5a5a5a5a)).outcome, wire::Outcome::Ok);
   ASSERT_TRUE(manager_.bring_up());
+  ASSERT_TRUE(physical_.bring_up());
   signals_ = driver_.open_stream().value();
   std::array<std::uint64_t, static_cast<unsigned>(wire::kLastOpcode) + 1> ended_ok{};
   const std::uint64_t pages_before = card_.board().pages_in_use();
@@ -183,6 +209,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
   }
   EXPECT_GT(most_waiting_, 0u);
   EXPECT_GT(signalled_, 0u);
+  EXPECT_GT(self_tests_done_, 0u);
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
   const auto bytes = card_.board().region_memory().subspan(offset, region.bytes);
   EXPECT_TRUE(svp::test::all_bytes_are(bytes, std::byte{0x5a}));
