@@ -21,7 +21,7 @@ using test::Tenant;
 
 constexpr unsigned kVirtual = 4;
 constexpr unsigned kKills = 200;
-constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute"};
+constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute", "event-loop"};
 
 bool all_free(const CardDescription& now, unsigned virtual_functions = kVirtual) {
   for (unsigned n = 1; n <= virtual_functions; ++n) {

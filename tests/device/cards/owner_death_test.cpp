@@ -64,7 +64,8 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
   EXPECT_EQ(test::left_over(card(), before), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath, testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop"),
+INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath,
+                         testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop", "event-loop"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase(name, '-');

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Owners of one function, one after the other, each a process of its own: looks whether anything of an earlier owner is
-// left, works, leaves its own pattern everywhere, and ends by itself or (a third of them) by SIGKILL at a random
-// moment. Prints "owners <n>" now and then, at the end "ended <n> owners, <k> killed"; on an error "error <text>", exit
-// code 3.
+// left, lets a stream wait for stream 0, works, leaves its own pattern everywhere, and ends by itself or (a third of
+// them) by SIGKILL at a random moment. Prints "owners <n>" now and then, at the end "ended <n> owners, <k> killed"; on
+// an error "error <text>", exit code 3.
 //
 //   owner_series <card folder> <function> <owners> <seed>
 #include <fcntl.h>
@@ -68,12 +68,22 @@ void leave_the_pattern(svp::Device& device, const Workbench& bench) {
   }
 }
 
+// Nobody signals what it waits for: the wait stands from now on, and is there when the owner ends or is killed.
+void wait_for_stream_zero(svp::Device& device, svp::test::CompletionRecorder& ends) {
+  const auto stream = value_or_throw(device.open_stream(svp::StreamPriority::Low));
+  const auto wait = Workbench::event_wait(0, device.stream_incarnation(0), 1);
+  const svp::ControlBlockRequest request{&wait, &ends};
+  require(value_or_throw(device.submit(stream, {&request, 1})) == 1, "the stream took no wait");
+}
+
 int own(const std::string& folder, const std::string& function, int report) {
+  svp::test::CompletionRecorder ends;
   try {
     const auto owned = value_or_throw(svp::attach(folder, value_or_throw(svp::parse_function_choice(function))));
     [[maybe_unused]] const auto told = ::write(report, "a", 1);
     const Workbench bench(*owned.device);
     expect_nothing_of_the_last(*owned.device, bench);
+    wait_for_stream_zero(*owned.device, ends);
     leave_the_pattern(*owned.device, bench);
     return 0;
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 // input does.
 //
 //   tenant <card folder> <PF|VF|VFn> attach|compute|compute-until-told|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends|share-event
+//   tenant <card folder> <PF|VF|VFn> event-loop
 //   tenant <card folder> <PF|VF|VFn> wait-loop:<an event of another process, as share-event says it>
 #include <fmt/format.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -199,9 +201,10 @@ void share_event(svp::AttachedFunction function, const char* card) {
   for (;;) ::pause();  // bounded: its parent test kills it
 }
 
-// Streams that wait for the default stream, for each other and for an event of another process (`awaited`), beside
-// replays of a capture: wherever it is killed, waits, grants and calls are under way. Never returns.
-[[noreturn]] void wait_loop(svp::AttachedFunction function, const char* card, const spyre::SharedEvent& awaited) {
+// Streams that wait for the default stream, for each other and, when there is one, for an event of another process,
+// beside replays of a capture: wherever it is killed, waits, grants and calls are under way. Never returns.
+[[noreturn]] void wait_loop(svp::AttachedFunction function, const char* card,
+                            const std::optional<spyre::SharedEvent>& awaited) {
   constexpr std::uint64_t kBytes = 8 * wire::kMiB;
   auto source = svp::source_of(function, card, {});
   svp::Runtime runtime(std::move(function.device), {}, std::move(source));
@@ -213,7 +216,7 @@ void share_event(svp::AttachedFunction function, const char* card) {
   streams[2]->BeginCapture();
   for (int i = 0; i < 3; ++i) streams[2]->Launch(fill, {});
   const auto captured = streams[2]->EndCapture();
-  streams[3]->Wait(awaited);
+  if (awaited) streams[3]->Wait(*awaited);
   streams[3]->Launch(fill, {});
   for (unsigned round = 0;; ++round) {  // bounded: its parent test kills it; every wait is bounded by the card
     for (int i = 0; i < 3; ++i) base.Launch(fill, {});
@@ -259,6 +262,7 @@ int main(int argc, char** argv) {
       share_event(std::move(function), argv[1]);
       return 0;
     }
+    if (std::string_view(argv[3]) == "event-loop") wait_loop(std::move(function), argv[1], std::nullopt);
     constexpr std::string_view kWaitLoop = "wait-loop:";
     if (std::string_view(argv[3]).starts_with(kWaitLoop)) {
       wait_loop(std::move(function), argv[1], svp::test::event_of(std::string_view(argv[3]).substr(kWaitLoop.size())));
