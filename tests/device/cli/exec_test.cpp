@@ -60,6 +60,15 @@ TEST_F(Exec, TwoCardsServeTwoRanksAtOnce) {
   EXPECT_THAT(ran.output, HasSubstr("PF of card1, 2 devices: right\n"));
 }
 
+// As many as one node of the paper has.
+TEST_F(Exec, EightCardsServeEightRanksAtOnce) {
+  const auto ran = run_exec({"--cards", "8", "--cores", "1"}, ranks(8));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  for (int card = 0; card < 8; ++card) {
+    EXPECT_THAT(ran.output, HasSubstr("PF of card" + std::to_string(card) + ", 8 devices: right\n"));
+  }
+}
+
 TEST_F(Exec, OneCardServesRanksOnItsVirtualFunctions) {
   const auto ran = run_exec({"--vfs", "3"}, ranks(3));
   EXPECT_EQ(ran.code, 0) << ran.output;

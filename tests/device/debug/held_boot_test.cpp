@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -110,6 +111,16 @@ TEST(HeldBoot, OverAUnixSocketIsNoFailure) {
   std::thread debugger([&] { hold_boot([&] { return connect_unix(path); }); });
   expect_boots("unix:" + path + ",server=on,wait=on");
   debugger.join();  // bounded: every wait of it is
+}
+
+// What a program has that knows nothing of a debugger.
+TEST(HeldBoot, WhereTheEnvironmentSaysIsNoFailure) {
+  const unsigned short port = free_port();
+  ASSERT_EQ(::setenv("SPYRE_GDB", ("tcp:127.0.0.1:" + std::to_string(port) + ",wait=on").c_str(), 1), 0);
+  std::thread debugger([&] { hold_boot([&] { return connect_tcp(port); }); });
+  expect_boots({});
+  debugger.join();  // bounded: every wait of it is
+  ::unsetenv("SPYRE_GDB");
 }
 
 }  // namespace
