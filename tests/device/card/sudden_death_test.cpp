@@ -180,7 +180,9 @@ void expect_everything_fails_at_once(Device& device, const std::string& message)
     EXPECT_EQ(result.error().message, message);
     EXPECT_FALSE(result.error().next_step.empty());
     // Of an emulator that ended Context::recover() boots another one.
-    EXPECT_EQ(result.error().recoverable, device.health() == Health::Dead);
+    const bool dead = device.health() == Health::Dead;
+    EXPECT_EQ(result.error().recoverable, dead);
+    EXPECT_EQ(result.error().next_step.contains("Context::recover()"), dead) << result.error().next_step;
   };
   expect_refusal(device.submit(0, {&request, 1}));
   expect_refusal(device.open_stream(StreamPriority::Low));
