@@ -56,7 +56,7 @@ class Checked {
     if (conversion(from, to) == nullptr) {
       throw InvalidArgument(
           "format", "format: there is no conversion from " + std::string(name(from)) + " to " + std::string(name(to)),
-          "convert on the host to a format of the card first");
+          "take one of the pairs of docs/tensors.md, Conversions of a copy");
     }
     measure();
     move_to_memory();

@@ -11,6 +11,7 @@
 #include "host_driver/frontend/stick_buffer.hpp"
 #include "host_driver/frontend/stick_converter.hpp"
 #include "host_driver/frontend/strided_path.hpp"
+#include "host_driver/tensor/conversion_refusal.hpp"
 #include "host_driver/tensor/element_format.hpp"
 #include "host_driver/tensor/stickify.hpp"
 #include "host_driver/tensor/strided_copy.hpp"
@@ -49,11 +50,7 @@ ElementFormat host_format(DataType dtype) {
 }
 
 void require_conversion(ElementFormat from, ElementFormat to) {
-  if (conversion(from, to) != nullptr) return;
-  throw InvalidArgument("dtype",
-                        "there is no conversion from " + std::string(name(from)) + " to " + std::string(name(to)),
-                        "let the card convert: ops::copy() with Options::out of a type that this copy takes "
-                        "(docs/tensors.md, Copies)");
+  if (conversion(from, to) == nullptr) refuse_conversion("dtype", name(from), name(to));
 }
 
 // Memory, sizes and strides of the host's side.

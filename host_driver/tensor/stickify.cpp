@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/tensor/conversion_refusal.hpp"
 #include "host_driver/tensor/element_format.hpp"
 #include "host_driver/tensor/stick_kernels.hpp"
 #include "host_driver/tensor/strided_copy.hpp"
@@ -53,17 +54,13 @@ std::optional<Conversion> fast_conversion(DataType host, DeviceType device) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_conversion(std::string_view from, std::string_view to) {
-  throw InvalidArgument("dtype", "no conversion from " + std::string(from) + " to " + std::string(to),
-                        "convert the tensor on the host to a type with a format on the card first");
-}
-
 // Of a whole transfer in this direction.
 void require_conversion(DataType host, DeviceType device, bool to_device) {
   const auto format = format_of(host);
   const ElementFormat on_card = format_of(device);
   if (format && conversion(to_device ? *format : on_card, to_device ? on_card : *format) != nullptr) return;
-  to_device ? refuse_conversion(name(host), name(device)) : refuse_conversion(name(device), name(host));
+  to_device ? refuse_conversion("dtype", name(host), name(device))
+            : refuse_conversion("dtype", name(device), name(host));
 }
 
 // The kernels' walk reads sizes and strides of the shape: only the layout that was made from them is walked so.
@@ -304,13 +301,13 @@ void unstickify(const SpyreTensorLayout& layout, std::span<const std::byte> devi
 
 void convert_to_device(DataType from, DeviceType to, const void* host, void* device, std::size_t count) {
   const auto fast = fast_conversion(from, to);
-  if (!fast) refuse_conversion(name(from), name(to));
+  if (!fast) refuse_conversion("dtype", name(from), name(to));
   kernels::convert(*fast, true, host, device, count);
 }
 
 void convert_to_host(DeviceType from, DataType to, const void* device, void* host, std::size_t count) {
   const auto fast = fast_conversion(to, from);
-  if (!fast) refuse_conversion(name(from), name(to));
+  if (!fast) refuse_conversion("dtype", name(from), name(to));
   kernels::convert(*fast, false, device, host, count);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "host_driver/tensor/conversion_refusal.hpp"
 #include "host_driver/tensor/stick_kernels.hpp"
 #include "shared/units.hpp"
 
@@ -259,11 +260,7 @@ class Executor {
 
 void copy_strided(std::span<const StridedLoops> nests, ElementFormat from, std::span<const std::byte> src,
                   ElementFormat to, std::span<std::byte> dst) {
-  if (conversion(from, to) == nullptr) {
-    throw InvalidArgument("format",
-                          "there is no conversion from " + std::string(name(from)) + " to " + std::string(name(to)),
-                          "convert the tensor on the host to a type of the card first");
-  }
+  if (conversion(from, to) == nullptr) refuse_conversion("format", name(from), name(to));
   for (const StridedLoops& nest : nests) {
     require_loops(nest);
     if (!moves(nest)) continue;

@@ -369,7 +369,8 @@ TEST_F(FlexTransfer, MistakesAreRefusedBeforeAnythingMoves) {
   EXPECT_THAT(refused(conversion(false, DataFormats::IEEE_FP32, DataFormats::SEN169_FP16, {})),
               HasSubstr("isHostToSen_"));
   EXPECT_THAT(refused(conversion(true, DataFormats::IEEE_FP32, DataFormats::SENINT24, {})), HasSubstr("SENINT24"));
-  EXPECT_THAT(refused(conversion(true, DataFormats::BOOL, DataFormats::SENINT8, {})), HasSubstr("no conversion"));
+  EXPECT_THAT(refused(conversion(true, DataFormats::BOOL, DataFormats::SENINT8, {})),
+              HasSubstr("next: take one of the pairs of docs/tensors.md, Conversions of a copy"));
   EXPECT_THAT(what_of([&] { send(stream(), host.data(), 1025, memory); }), HasSubstr("do not fit"));
   EXPECT_THAT(what_of([&] { send(stream(), nullptr, 128, memory); }), HasSubstr("no memory"));
   EXPECT_THAT(what_of([&] { send(stream(), host.data(), 128, part_of(memory, 64, 128)); }), HasSubstr("stick"));

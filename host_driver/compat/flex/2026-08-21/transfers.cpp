@@ -66,7 +66,7 @@ std::size_t plain_bytes(const DmaParams& params, const Place& place) {
 svp::ElementFormat format_of(DataFormats format) {
   if (const auto known = element_format(format)) return *known;
   refuse("format", "there is no conversion with " + std::string(name_of(format)),
-         "take one of the pairs that docs/torch-spyre.md lists");
+         "take one of the pairs of docs/tensors.md, Conversions of a copy");
 }
 
 svp::LoopTransfer loops_of(const data_conversion_info& conversion, std::byte* host, const Place& place,

@@ -266,6 +266,29 @@ void expect_refused(const char* field, const std::function<void()>& call) {
   }
 }
 
+// The card has more conversions than a copy: the error leads there, in both directions.
+TEST(TensorCopy, AConversionThatNoCopyMakesIsLeftToTheCard) {
+  Rig rig;
+  const SpyreTensor tensor = rig.on_card(counted(64), {64});
+  std::vector<std::byte> memory(64 * 8);
+  const auto expect_told = [](const char* message, const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << "accepted: " << message;
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(error.info().message, message);
+      EXPECT_EQ(error.info().next_step,
+                "let the card convert: ops::copy() with Options::out of a type that this copy takes (docs/tensors.md, "
+                "Conversions of a copy)");
+    }
+  };
+  const auto shape = [](DataType dtype) { return HostShape::contiguous(dtype, {64}); };
+  expect_told("there is no conversion from int32 to IEEE_FP32",
+              [&] { copy(rig.runtime, rig.stream, tensor, {shape(DataType::Int32), memory}); });
+  expect_told("there is no conversion from IEEE_FP32 to float16",
+              [&] { (void)copy(rig.runtime, rig.stream, HostTensor{shape(DataType::Float16), memory}, tensor); });
+}
+
 TEST(TensorCopy, ArgumentsAreRefusedByName) {
   Rig rig;
   const SpyreTensor tensor = rig.on_card(counted(6 * 40), {6, 40});

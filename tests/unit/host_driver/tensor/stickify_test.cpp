@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/tensor/stickify.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
@@ -292,6 +292,20 @@ TEST(Stickify, EveryRefusalNamesItsArgumentAndWritesNothing) {
   other.dtype = DataType::Float64;
   EXPECT_EQ(refused(other, layout, host, device), "dtype");
   EXPECT_TRUE(std::ranges::all_of(device, [](std::byte b) { return b == kGarbage; }));
+}
+
+TEST(Stickify, AConversionThatIsNoneIsLeftToTheCard) {
+  const auto shape = HostShape::contiguous(DataType::Int32, {64});
+  const SpyreTensorLayout layout = SpyreTensorLayout::of(shape, {}, DeviceType::Fp32);
+  const std::vector<std::byte> host(shape.bytes_spanned());
+  std::vector<std::byte> device(layout.device_bytes());
+  try {
+    stickify(shape, host, layout, device);
+    FAIL() << "accepted";
+  } catch (const InvalidArgument& error) {
+    EXPECT_EQ(error.info().message, "there is no conversion from int32 to IEEE_FP32");
+    EXPECT_THAT(error.info().next_step, ::testing::StartsWith("let the card convert: ops::copy() with Options::out"));
+  }
 }
 
 }  // namespace

@@ -222,6 +222,8 @@ void expect_refused(const StridedLoops& nest, const std::string& field, ElementF
     ADD_FAILURE() << field << " was not refused";
   } catch (const InvalidArgument& error) {
     EXPECT_EQ(error.field(), field) << error.what();
+    if (field == "format")
+      EXPECT_THAT(error.info().next_step, testing::StartsWith("let the card convert: ops::copy()"));
   }
   EXPECT_EQ(dst, Bytes(200, kGarbage)) << "something moved before";
 }
