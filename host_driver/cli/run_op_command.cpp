@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spyre run OP`: one operation of spyre::ops on random data, timed and checked.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "host_driver/cli/commands.hpp"
-#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/op_problem.hpp"
-#include "host_driver/cli/output.hpp"
+#include "host_driver/cli/op_report.hpp"
 #include "host_driver/cli/progress.hpp"
-#include "host_driver/cli/timeline.hpp"
 #include "host_driver/ops/operations.hpp"
 
 namespace cli {
@@ -22,16 +16,6 @@ namespace {
 using svp::DataType;
 using svp::HostShape;
 using svp::ops::Array;
-
-struct OpRun {
-  std::string device;
-  unsigned cores = 0;
-  std::uint64_t seed = 0;
-  std::vector<std::vector<std::int64_t>> shapes;  // of the results
-  double first_us = 0;                            // with the making and loading of the program
-  double median_us = 0;                           // from launch to completion
-  OpCheck check;
-};
 
 std::unique_ptr<svp::Context> open_card(const RunOpOptions& options) {
   svp::ContextOptions context;
@@ -83,58 +67,6 @@ double microseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
-void print_op_report(const RunOpOptions& options, const OpProblem& problem, const OpRun& run) {
-  fmt::print("\n{} of", options.op);
-  for (const Array& input : problem.inputs) fmt::print(" [{}]", fmt::join(input.size, ","));
-  fmt::print(" ->");
-  for (const auto& shape : run.shapes) fmt::print(" [{}]", fmt::join(shape, ","));
-  fmt::print(", {}, on {} ({} cores), seed {}\n", options.dtype, run.device, run.cores, run.seed);
-  fmt::print("  first launch {} (program made and loaded), then {} from launch to completion\n",
-             format_time_us(run.first_us), format_time_us(run.median_us));
-  if (!options.verify) {
-    fmt::print("  not checked (--verify)\n\n");
-    return;
-  }
-  fmt::print("  golden model  {}\n", svp::ops::describe(run.check.golden));
-  const svp::ops::Judgement& exact = run.check.exact;
-  fmt::print(
-      "  double        largest |error| {:.3g}, {:.3g} of the largest result; {} elements beyond the bound ({})\n",
-      exact.largest_error, exact.relative_error, exact.beyond.differ, svp::ops::bound_text(run.check.bound));
-  if (!exact.within()) fmt::print("                {}\n", svp::ops::describe(exact.beyond));
-  fmt::print("  {}\n\n", run.check.passed() ? "PASSED" : "FAILED");
-}
-
-// A number that JSON has none for (NaN, infinity) is null.
-nlohmann::ordered_json difference_json(const svp::ops::Difference& difference) {
-  return {{"element", difference.element}, {"got", difference.got}, {"expected", difference.expected}};
-}
-
-nlohmann::ordered_json op_json(const RunOpOptions& options, const OpProblem& problem, const OpRun& run) {
-  nlohmann::ordered_json inputs = nlohmann::ordered_json::array();
-  for (const Array& input : problem.inputs) inputs.push_back(input.size);
-  nlohmann::ordered_json json{{"op", options.op},
-                              {"dtype", options.dtype},
-                              {"inputs", std::move(inputs)},
-                              {"outputs", run.shapes},
-                              {"seed", run.seed},
-                              {"device", run.device},
-                              {"cores", run.cores},
-                              {"first_seconds", run.first_us / 1e6},
-                              {"seconds", run.median_us / 1e6}};
-  if (options.verify) {
-    json["elements"] = run.check.golden.elements;
-    json["mismatches"] = run.check.golden.differ;
-    if (run.check.golden.first) json["first_mismatch"] = difference_json(*run.check.golden.first);
-    json["largest_error"] = run.check.exact.largest_error;
-    json["relative_error"] = run.check.exact.relative_error;
-    json["beyond_bound"] = run.check.exact.beyond.differ;
-    if (run.check.exact.beyond.first) json["first_beyond_bound"] = difference_json(*run.check.exact.beyond.first);
-    json["bound"] = {{"ulps", run.check.bound.ulps}, {"relative", run.check.bound.relative}};
-    json["passed"] = run.check.passed();
-  }
-  return json;
-}
-
 // Launches, and what came back.
 std::vector<Array> execute_op(svp::Context& context, const RunOpOptions& options, const OpProblem& problem,
                               svp::ops::Request& request, OpRun& run) {
@@ -183,12 +115,7 @@ int run_op(const RunOpOptions& options) {
     const Progress progress("comparing with the golden model");
     run.check = check_op(problem, request, results);
   }
-  if (options.json) {
-    print_json(op_json(options, problem, run));
-  } else {
-    print_op_report(options, problem, run);
-  }
-  return run.check.passed() ? kOk : kNotAsWanted;
+  return report_op(options, problem, run);
 }
 
 }  // namespace cli

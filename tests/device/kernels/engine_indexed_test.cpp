@@ -2,6 +2,7 @@
 // TopK, Gather and Scatter of the engine against the golden model, bit for bit; indices that lead outside.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -100,6 +101,25 @@ TEST_F(EngineIndexed, TopKAcrossSticksEqualsGolden) { expect_top_k({100, 65, 20}
 TEST_F(EngineIndexed, TopKOfManyElementsEqualsGolden) {
   const Program made = top_k(Opcode::TopKIndex, Format::Fp32, {1, 170'000, 3}, 1, kNoDimension);
   expect_golden(made, filled_arguments(made, 29, 30));
+}
+
+// FP32 has no odd number above 2^24. All elements are zero but three.
+TEST_F(EngineIndexed, TopKPositionsThatFp32HasNotAreExactIntegers) {
+  constexpr std::uint32_t kExact = 1 << 24;
+  const Program made = top_k(Opcode::TopKIndex, Format::Int32, {1, kExact + 64, 3}, 1, kNoDimension);
+  std::vector<Bytes> arguments;
+  for (const program::Argument& argument : made.arguments) arguments.emplace_back(argument.bytes);
+  const std::array<std::uint32_t, 3> positions{kExact + 1, kExact + 63, kExact - 1};
+  for (std::size_t rank = 0; rank < positions.size(); ++rank) {
+    const float value = 3 - static_cast<float>(rank);
+    std::memcpy(&arguments[0][positions[rank] * sizeof value], &value, sizeof value);
+  }
+  expect_success(launch(sealed(made), arguments, Own::of(made.header)));
+  for (std::size_t rank = 0; rank < positions.size(); ++rank) {  // an element in each stick
+    std::uint32_t found = 0;
+    std::memcpy(&found, &arguments[1][rank * wire::kStickBytes], sizeof found);
+    EXPECT_EQ(found, positions[rank]) << "rank " << rank;
+  }
 }
 
 TEST_F(EngineIndexed, TopKDoesNotDependOnTheNumberOfCores) {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `spyre run OP --verify` computes and judges, with the golden model in the place of the card.
+// What `spyre run OP --verify` computes, judges and reports, with the golden model in the place of the card.
 #include "host_driver/cli/op_problem.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/op_report.hpp"
 #include "host_driver/ops/elements.hpp"
 #include "host_driver/ops/operation_table.hpp"
 #include "host_driver/program/golden/golden.hpp"
@@ -16,6 +22,9 @@ namespace cli {
 namespace {
 
 using svp::ops::Op;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
 
 svp::ops::Request request_of(const OpProblem& problem) {
   svp::ops::Request request{.op = problem.op, .scalars = problem.numbers, .integers = problem.integers};
@@ -101,6 +110,51 @@ TEST(OpProblem, AProgramOfAnotherFunctionFails) {
   EXPECT_TRUE(check.golden.equal());
   EXPECT_FALSE(check.passed());
   EXPECT_EQ(check.exact.beyond.differ, 91U);
+}
+
+struct Reported {
+  int code = 0;
+  std::string text;
+};
+
+// What `spyre run OP --verify` says when element 0 of its first result came back as `changed` makes it.
+Reported reported(const std::string& op, bool json, const std::function<double(double)>& changed) {
+  const RunOpOptions options{.op = op, .shapes = {"7x13"}, .verify = true, .json = json};
+  const OpProblem problem = make_op_problem(options, 1);
+  const svp::ops::Request request = request_of(problem);
+  std::vector<svp::ops::Array> results = results_of(problem, request);
+  results[0].data[0] = changed(results[0].data[0]);
+  const OpRun run{.device = "card0", .cores = 2, .check = check_op(problem, request, results)};
+  testing::internal::CaptureStdout();
+  const int code = report_op(options, problem, run);
+  std::fflush(stdout);
+  return {code, testing::internal::GetCapturedStdout()};
+}
+
+TEST(OpReport, ARightResultPassesAndEndsWithZero) {
+  const auto same = [](double x) { return x; };
+  const Reported people = reported("exp", false, same);
+  EXPECT_EQ(people.code, kOk);
+  EXPECT_THAT(people.text, AllOf(HasSubstr("  PASSED\n"), Not(HasSubstr("FAILED"))));
+  const Reported json = reported("exp", true, same);
+  EXPECT_EQ(json.code, kOk);
+  EXPECT_EQ(nlohmann::json::parse(json.text).at("passed"), true);
+}
+
+// The first change is within the bound of exp: only the golden model finds it.
+TEST(OpReport, AWrongResultFailsAndEndsWithOne) {
+  const std::vector<std::function<double(double)>> changes = {[](double x) { return std::nextafter(x, 2 * x); },
+                                                              [](double x) { return 2 * x; },
+                                                              [](double) { return std::nan(""); }};
+  for (const auto& changed : changes) {
+    const Reported people = reported("exp", false, changed);
+    EXPECT_EQ(people.code, kNotAsWanted);
+    EXPECT_THAT(people.text, AllOf(HasSubstr("  FAILED\n"), Not(HasSubstr("PASSED")), HasSubstr("1 of 91 elements")));
+    const Reported json = reported("exp", true, changed);
+    EXPECT_EQ(json.code, kNotAsWanted);
+    EXPECT_EQ(nlohmann::json::parse(json.text).at("passed"), false);
+    EXPECT_EQ(nlohmann::json::parse(json.text).at("mismatches"), 1);
+  }
 }
 
 // What a run does before it needs a card: it takes the shapes, or refuses them with a reason.
