@@ -76,12 +76,10 @@ void lower_cat(Lowering& lowering) {
     }
     size[dimension] += part.size()[dimension];
   }
-  std::vector<const Value*> parts;
-  for (std::size_t i = 0; i < lowering.inputs(); ++i) {
-    if (is_part(lowering.input(i))) parts.push_back(&lowering.input(i));
-  }
-  if (parts.empty()) parts.push_back(first);
-  const ResultType type = result_type(parts, false);
+  // As in PyTorch, one that is left out has part in the type.
+  std::vector<const Value*> all;
+  for (std::size_t i = 0; i < lowering.inputs(); ++i) all.push_back(&lowering.input(i));
+  const ResultType type = result_type(all, false);
   const Value& out = lowering.output(size, type.dtype, type.device);
   if (store_parts(lowering, out, dimension)) return;
   if (!lowering.request().allow_copies) {

@@ -2,6 +2,7 @@
 #include "host_driver/ops/result_types.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "host_driver/base/error.hpp"
@@ -22,6 +23,8 @@ Kind kind_of(DataType type) {
     default: return Kind::Floating;
   }
 }
+
+constexpr std::array kWidest{DataType::Int64, DataType::Int32, DataType::Int16};
 
 using Type = std::optional<DataType>;
 
@@ -59,7 +62,10 @@ bool takes_bool(const Request& request) {
 DataType promoted(DataType a, DataType b) {
   if (a == b) return a;
   if (kind_of(a) != kind_of(b)) return kind_of(a) > kind_of(b) ? a : b;
-  return kind_of(a) == Kind::Floating ? DataType::Float32 : DataType::Int64;
+  if (kind_of(a) == Kind::Floating) return DataType::Float32;
+  // Of two integer types the wider one; int16 holds all of uint8 and int8.
+  const auto wider = std::ranges::find_if(kWidest, [&](DataType type) { return type == a || type == b; });
+  return wider != kWidest.end() ? *wider : DataType::Int16;
 }
 
 ResultType result_type(std::span<const Value* const> operands, bool numbers) {

@@ -11,7 +11,7 @@
 
 namespace svp::ops {
 
-// The type that both can be converted to: of two floating-point types float32.
+// The smallest type that both can be converted to: of two floating-point types float32, of uint8 and int8 int16.
 DataType promoted(DataType a, DataType b);
 
 struct ResultType {

@@ -60,6 +60,28 @@ TEST(ResultTypes, OfTwoTensorsAreWhatBothConvertTo) {
   EXPECT_EQ(type_of(Op::Cat, {form(kBool, {2, 70}), form(kHalf, {3, 70})}), "float16");
 }
 
+// torch.promote_types() of integers.
+TEST(ResultTypes, OfTwoIntegersAreTheSmallestThatHoldsBoth) {
+  constexpr DataType kIntegers[] = {DataType::Uint8, DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64};
+  for (std::size_t a = 0; a < std::size(kIntegers); ++a) {
+    EXPECT_EQ(ops::promoted(kIntegers[a], kIntegers[a]), kIntegers[a]);
+    for (std::size_t b = 0; b < a; ++b) {
+      const DataType wanted = a == 1 ? DataType::Int16 : kIntegers[a];
+      EXPECT_EQ(ops::promoted(kIntegers[a], kIntegers[b]), wanted) << name(kIntegers[a]) << name(kIntegers[b]);
+      EXPECT_EQ(ops::promoted(kIntegers[b], kIntegers[a]), wanted);
+    }
+  }
+  EXPECT_EQ(type_of(Op::Cat, {form(DataType::Int8, {2, 70}), form(DataType::Uint8, {3, 70})}), "int16");
+}
+
+// As of torch.empty(0), which is float32.
+TEST(ResultTypes, APartOfCatWithoutElementsHasPartInTheType) {
+  EXPECT_EQ(type_of(Op::Cat, {form(kSingle, {0}), form(kHalf, {3, 70})}), "float32");
+  EXPECT_EQ(type_of(Op::Cat, {form(kHalf, {3, 70}), form(kSingle, {0, 70})}), "float32");
+  EXPECT_EQ(type_of(Op::Cat, {form(DataType::Uint8, {0}), form(kBool, {3, 70})}), "uint8");
+  EXPECT_EQ(type_of(Op::Cat, {form(kBool, {0}), form(kHalf, {3, 70})}), "float16");
+}
+
 TEST(ResultTypes, ATensorWithoutDimensionsDecidesOnlyByAHigherKind) {
   EXPECT_EQ(type_of(Op::Mul, {line(kHalf), point(kSingle)}), "float16");
   EXPECT_EQ(type_of(Op::Mul, {point(kSingle), line(kBrain)}), "bfloat16");
