@@ -2,7 +2,7 @@
 // The firmware's self-test is replayed bit for bit when the emulator counts instructions (-icount): one hart, a clock
 // that only instructions move on, and nothing from outside. The boot stops for ever behind POST code "ready" (boot word
 // stop_at), so that nothing but the time until which the hart sleeps changes any more when it is looked at. What the
-// host sends a card comes at the host's time: a card at work is not replayed by this.
+// host sends a card comes at the host's time: a card at work is not replayed by this, but it works.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,16 +12,27 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "host_driver/debug/elf_image.hpp"
+#include "host_driver/frontend/context.hpp"
+#include "host_driver/program/device_program.hpp"
+#include "qemu/card.hpp"
 #include "qemu/machine.hpp"
+#include "shared/array.hpp"
+#include "shared/array_moves.hpp"
 #include "shared/boot_arguments.hpp"
+#include "shared/dl16.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
 #include "shared/window.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/expected_array.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace {
 
@@ -70,18 +81,20 @@ void await_post_codes(const qemu::Machine& machine) {
   }
 }
 
-qemu::MachineOptions options_for(const std::string& words, const std::vector<std::string>& extra) {
+qemu::MachineOptions options_for(const std::string& words, const std::vector<std::string>& extra,
+                                 const std::filesystem::path& array = {}) {
   qemu::MachineOptions options;
   options.firmware = SPYRE_DEFAULT_FIRMWARE;
   options.slots.assign(kSlots, {kWindowBytes});
   options.boot_arguments = words;
   options.extra_arguments = extra;
+  options.array = array;
   return options;
 }
 
 // Until POST code "ready"; everything is read with the harts stopped.
-Boot boot(const std::string& words, const std::vector<std::string>& extra) {
-  auto machine = qemu::Machine::start(options_for(words, extra));
+Boot boot(const std::string& words, const std::vector<std::string>& extra, const std::filesystem::path& array = {}) {
+  auto machine = qemu::Machine::start(options_for(words, extra, array));
   if (!machine) {
     ADD_FAILURE() << qemu::to_string(machine.error());
     return {};
@@ -158,6 +171,83 @@ TEST(InstructionClock, ABootThatFailsEndsAtTheSameInstructions) {
   const std::string first = fail();
   EXPECT_THAT(first, HasSubstr("PANIC hart 0: the sole function does not exist"));
   EXPECT_EQ(fail(), first);
+}
+
+// ---- with the compute array -----------------------------------------------------------------------------------------
+
+// The plugin's path. Empty: the build has none.
+std::filesystem::path array() { return svp::value_or_throw(svp::find_array()).plugin; }
+
+// Where a symbol of the firmware lies in Boot::memory.
+std::size_t place_of(std::string_view symbol) {
+  const auto image = svp::value_or_throw(svp::ElfImage::open(SPYRE_DEFAULT_FIRMWARE));
+  return image.address_of(symbol).value() - kFirmwareMemory;
+}
+
+// What the array has said to the firmware's greeting.
+std::uint32_t array_version_of(const Boot& boot) {
+  std::uint32_t version = 0;
+  const std::size_t at = place_of("riscv_array_hello") + offsetof(wire::array::Hello, answer);
+  std::memcpy(&version, boot.memory.data() + at, sizeof version);
+  return version;
+}
+
+// The array has chosen a random number for the last window (docs/array.md): it stays in the block of moves.
+Boot without_nonce(Boot boot) {
+  std::memset(boot.memory.data() + place_of("riscv_array_move") + offsetof(wire::array::Move, pattern), 0,
+              sizeof wire::array::Move::pattern);
+  return boot;
+}
+
+TEST(InstructionClock, ASelfTestBesideTheComputeArrayIsReplayedButForTheNonce) {
+  const Boot first = without_nonce(boot(self_test_words(), kCounted, array()));
+  EXPECT_THAT(first.console, HasSubstr("self-test"));
+  ASSERT_EQ(first.memory.size(), kFirmwareBytes);
+  EXPECT_EQ(array_version_of(first), svp::test::cards_have_array() ? wire::array::kVersion : 0);
+  expect_the_same(first, without_nonce(boot(self_test_words(), kCounted, array())));
+}
+
+// 64 sticks: the compute array has them where the card has one.
+svp::ExecutionPlan addition(std::uint32_t elements) {
+  using namespace wire::program;
+  const std::uint32_t extent[] = {elements};
+  constexpr unsigned kOrder[] = {0};
+  svp::test::ProgramBuilder builder;
+  Operation add = svp::test::operation_of(Opcode::Add, extent);
+  for (const Access access : {Access::Read, Access::Read, Access::Write}) {
+    Operand operand = svp::test::dense_operand(Format::Dl16, extent, kOrder, 0);
+    operand.argument = builder.add_argument(elements * sizeof(wire::Dl16), access);
+    add.operand[add.operand_count++] = operand;
+  }
+  builder.add(add);
+  return svp::ExecutionPlan({svp::Job(std::make_shared<const svp::DeviceProgram>("add", builder.build()))});
+}
+
+TEST(InstructionClock, AnOperationOfACardThatCountsIsRight) {
+  constexpr std::size_t kElements = 4096;
+  svp::ContextOptions options;
+  options.card.emplace().emulator.extra_arguments = kCounted;
+  const auto context = svp::Context::open(std::move(options));
+  EXPECT_EQ(context->device().config().array_version != 0, svp::test::cards_have_array());
+  std::vector<wire::Dl16> a(kElements), b(kElements), sum(kElements), expected(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) {
+    a[i] = wire::dl16_from_fp32(static_cast<float>(i % 100));
+    b[i] = wire::dl16_from_fp32(static_cast<float>(i % 7));
+    expected[i] = wire::dl16_from_fp32(static_cast<float>(i % 100 + i % 7));
+  }
+  auto& stream = context->runtime().default_stream();
+  std::vector<svp::Argument> arguments;
+  for (const auto* values : {&a, &b, &sum}) {
+    const std::size_t bytes = kElements * sizeof(wire::Dl16);
+    arguments.push_back(svp::Argument::raw(context->runtime().allocator().allocate(bytes)));
+    stream.Launch(svp::Job::to_device(values->data(), arguments.back().allocation, bytes), {});
+  }
+  svp::ExecutionPlan plan = addition(kElements);
+  context->load(plan);
+  stream.Launch(plan.jobs()[0], arguments);
+  stream.Launch(svp::Job::from_device(sum.data(), arguments[2].allocation, kElements * sizeof(wire::Dl16)), {});
+  stream.Synchronize(std::chrono::steady_clock::now() + test_bounds::kCompute);
+  EXPECT_EQ(sum, expected);
 }
 
 // The times on the console are the clock's: the comparison sees a difference of a microsecond.
