@@ -46,8 +46,8 @@ class Attacker {
   std::uint64_t attempts() const { return attempts_; }
   std::uint64_t refused() const { return refused_; }
   const std::map<std::string, std::uint64_t>& endings() const { return endings_; }
-  // As control_blocks(), and on with other seeds until a block of each of these opcodes was executed. Fails the test when
-  // that does not come.
+  // As control_blocks(), and on with other seeds until a block of each of these opcodes was executed. Fails the test
+  // when that does not come.
   void control_blocks_until(std::uint64_t seed, std::uint64_t count, std::span<const wire::Opcode> executed);
   // Attempts with this opcode, and with this command, that ended OK.
   std::uint64_t executed(wire::Opcode opcode) const { return executed_[static_cast<std::size_t>(opcode)]; }

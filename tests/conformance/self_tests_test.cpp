@@ -56,7 +56,7 @@ TEST(SelfTests, FourOfThePhysicalFunctionRestartNoCardAndTheWorkOfAnotherFunctio
   }
   const auto over = [](const auto& one) { return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
   std::uint64_t fills = 0;
-  while (fills < kFewestFills || !std::ranges::all_of(tests, over)) {  // bounded: a reply comes within Timeouts::admin
+  while (fills < kFewestFills || !std::ranges::all_of(tests, over)) {  // a reply comes within Timeouts::admin
     const auto end = bench.run(test::Workbench::fill(bench.tensor(0), test::Workbench::kRegionBytes, ++fills));
     ASSERT_EQ(end.outcome, wire::Outcome::Ok) << wire::name(end.status);
   }

@@ -61,9 +61,7 @@ void add(Totals& to, const Totals& more) {
 }  // namespace
 
 CountingCard::CountingCard(const CardForm& form)
-    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)),
-      table_(map_table(file_)),
-      context_(boot(file_, form)) {
+    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)), table_(map_table(file_)), context_(boot(file_, form)) {
   bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
   client_ = std::make_unique<bench::BlockClient>(context_->device());
 }

@@ -81,7 +81,7 @@ TEST_F(WorstQuanta, OfSelfTests) {
           --running;
         });
       }
-      while (running != 0) manager_.driver.pump();  // bounded: each request is
+      while (running != 0) manager_.driver.pump();
     });
   }
 }
@@ -151,9 +151,8 @@ TEST_F(WorstQuanta, OfStreams) {
 TEST_F(WorstQuanta, OfBuffersAndTraces) {
   StreamHandle nowhere;
   expect_bounded("BUFFER_CREATE, 64 transfers", {AdminCommand::BufferCreate, AdminCommand::BufferDestroy}, [&] {
-    const auto buffer = make_buffer(
-        tenant_.driver,
-        tenant_.driver.dma(nowhere, raw::RawDriver::host(kSource), raw::RawDriver::device(region_, 0), 128));
+    const auto buffer = make_buffer(tenant_.driver, tenant_.driver.dma(nowhere, raw::RawDriver::host(kSource),
+                                                                       raw::RawDriver::device(region_, 0), 128));
     auto destroy = request(AdminCommand::BufferDestroy);
     destroy.arguments.buffer_destroy = {buffer.buffer, 0, buffer.epoch};
     ask(tenant_.driver, destroy);
@@ -209,31 +208,40 @@ TEST_F(WorstQuanta, OfQueueResets) {
 constexpr std::uint64_t kMostOfAReset = 90'000;
 
 TEST_F(WorstQuanta, OfFunctionResets) {
-  expect_bounded("status 0 with streams, grants and buffers", {}, [&] {
-    hold_everything(tenant_.driver, kTenantTarget, region_);
-    begin_again();
-  }, kMostOfAReset);
-  expect_bounded("FUNCTION_RESET of the same", {AdminCommand::FunctionReset}, [&] {
-    hold_everything(tenant_.driver, kTenantTarget, region_);
-    ask(manager_.driver, request_about(AdminCommand::FunctionReset, kTenantTarget));
-    begin_again();
-  }, kMostOfAReset);
+  expect_bounded(
+      "status 0 with streams, grants and buffers", {},
+      [&] {
+        hold_everything(tenant_.driver, kTenantTarget, region_);
+        begin_again();
+      },
+      kMostOfAReset);
+  expect_bounded(
+      "FUNCTION_RESET of the same", {AdminCommand::FunctionReset},
+      [&] {
+        hold_everything(tenant_.driver, kTenantTarget, region_);
+        ask(manager_.driver, request_about(AdminCommand::FunctionReset, kTenantTarget));
+        begin_again();
+      },
+      kMostOfAReset);
 }
 
 // A fixed slot is bound once: one for each time that it is measured.
 TEST_F(WorstQuanta, OfSlots) {
   auto client = std::make_unique<Client>(card_, kThird);
   unsigned next = kSpare;
-  expect_bounded("SLOT_RETIRE and SLOT_BIND", {AdminCommand::SlotRetire, AdminCommand::SlotBind}, [&] {
-    ASSERT_TRUE(client->driver.bring_up());
-    const auto region = client->driver.acquire(4 * wire::kMiB).value();
-    hold_everything(client->driver, kThirdTarget, region);
-    ask(manager_.driver, request_about(AdminCommand::SlotRetire, kThirdTarget));
-    auto bind = manager_.driver.admin_request(AdminCommand::SlotBind);
-    bind.arguments.bind = {.target = kThirdTarget, .slot = next, .serial = 0, .doorbell = 0, .peer = 0};
-    ask(manager_.driver, bind);
-    client = std::make_unique<Client>(card_, next++);
-  }, kMostOfAReset);
+  expect_bounded(
+      "SLOT_RETIRE and SLOT_BIND", {AdminCommand::SlotRetire, AdminCommand::SlotBind},
+      [&] {
+        ASSERT_TRUE(client->driver.bring_up());
+        const auto region = client->driver.acquire(4 * wire::kMiB).value();
+        hold_everything(client->driver, kThirdTarget, region);
+        ask(manager_.driver, request_about(AdminCommand::SlotRetire, kThirdTarget));
+        auto bind = manager_.driver.admin_request(AdminCommand::SlotBind);
+        bind.arguments.bind = {.target = kThirdTarget, .slot = next, .serial = 0, .doorbell = 0, .peer = 0};
+        ask(manager_.driver, bind);
+        client = std::make_unique<Client>(card_, next++);
+      },
+      kMostOfAReset);
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ ControlBlock Attempts::entry() {
   StreamHandle stream;
   ControlBlock block = base(stream);
   // In most cases what a buffer may hold.
-  while (!wire::is_bufferable(block.header.opcode) && below(16) != 0) block = base(stream);  // bounded: by the draws
+  while (!wire::is_bufferable(block.header.opcode) && below(16) != 0) block = base(stream);  // the draws end it
   if (targets_.image_bytes != 0 && below(2) == 0) {
     block = {};
     make_launch(block);
