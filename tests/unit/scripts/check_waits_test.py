@@ -92,6 +92,8 @@ REFUSED = [
     ("impatient", ".cpp", "auto f() { return Timeouts{.admin = 1s}; }"),
     ("impatient", ".cpp", "void f() { options.timeouts.admin = 1s;  // bounded: by the end of the world\n}"),
     ("impatient", ".cpp", 'auto f() { return boot("loop_watchdog_ms=250"); }'),
+    ("short-bound", ".hpp", "namespace test_bounds {\ninline constexpr std::chrono::seconds kProgram{60};\n}"),
+    ("short-bound", ".hpp", "namespace test_bounds {\nconstexpr std::chrono::milliseconds kAnswer{20'000};  // bounded: by it\n}"),
     ("elapsed", ".cpp", "TEST(A, B) { EXPECT_LT(std::chrono::steady_clock::now() - start, test_bounds::kWork); }"),
     ("elapsed", ".cpp", "TEST(A, B) { ASSERT_TRUE(hal::now() - began < 100); }"),
     ("annotation", ".cpp", "TEST(A, B) { EXPECT_GE(Clock::now() - start, 1s);  // elapsed: never\n}"),

@@ -74,10 +74,11 @@ void StressClient::unexpected(const std::string& what) {
   start_over_ = true;
 }
 
+bool StressClient::starved() { return cpu_wait_.total() - waited_before_ >= soak_bounds::kStarved; }
+
 // A bound is a time, and a card that the machine does not let run is late and nothing else.
 void StressClient::too_late(const std::string& what) {
-  const auto without_cpu = cpu_wait_.total() - waited_before_;
-  if (without_cpu < soak_bounds::kStarved) return unexpected(what);
+  if (!starved()) return unexpected(what);
   ++report_.starved;
   start_over_ = true;
 }
@@ -127,6 +128,7 @@ bool StressClient::attach(const std::atomic<bool>& stop) {
     mark_ = attached_ = tracker_.mark(target_);
     strict_ = false;
     cpu_wait_ = cpu_wait_of(card_);
+    waited_before_ = cpu_wait_.total();
     try {
       auto opened = function_ == 0 ? card_.open_physical() : card_.open_virtual(function_);
       device_ = value_or_throw(std::move(opened));
@@ -144,7 +146,12 @@ bool StressClient::attach(const std::atomic<bool>& stop) {
       strict_ = true;
       return true;
     } catch (const Error& error) {
-      if (undisturbed()) complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
+      const bool no_answer = error.info().outcome == Outcome::Indeterminate;
+      if (no_answer && starved()) {
+        ++report_.starved;
+      } else if (undisturbed()) {
+        complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
+      }
     }
     detach();
     std::this_thread::sleep_for(kAttachAgain);  // bounded: by the loop's limit
@@ -260,7 +267,10 @@ void StressClient::reset_stream() {
 
 void StressClient::compare_statistics() {
   const auto reply = device_->card_statistics();
-  if (!reply) return unexpected(reply.error().message);
+  if (!reply) {
+    const bool no_answer = reply.error().outcome == Outcome::Indeterminate;
+    return no_answer ? too_late(reply.error().message) : unexpected(reply.error().message);
+  }
   const auto& card = reply->values.stats;
   const auto seen = [&](Outcome outcome) { return since_attached_[static_cast<std::size_t>(outcome)]; };
   const bool same = card.completed == seen(Outcome::Ok) &&

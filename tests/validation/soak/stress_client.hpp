@@ -106,6 +106,7 @@ class StressClient {
   // Something that has no excuse in undisturbed time. In a disturbance the function is let go of and had again.
   void unexpected(const std::string& what);
   void too_late(const std::string& what);
+  bool starved();  // since the round, or the attempt to attach, began
   // Waits for soak_bounds::kTimeout in which hart 0 had a CPU or wanted none, so that a busy machine makes it longer
   // and not wrong; `wait` takes a bound and tells whether it came.
   bool wait_fairly(const std::function<bool(std::chrono::nanoseconds)>& wait);

@@ -160,7 +160,7 @@ TEST(DeviceEnd, ARestartEndsAnAttachThatWaitsForItsAnswer) {
   NativeCard card;
   card.pause();
   DeviceOptions options;
-  options.timeouts.post_progress = options.timeouts.function_reset = test_bounds::kWork;  // reached: by a hang
+  options.timeouts.post_progress = options.timeouts.function_reset = test_bounds::kWork;
   const auto& asked = reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToCard.offset)->written;
   const auto before = wire::load_acquire(asked);
   std::thread restart([&] {
@@ -307,7 +307,9 @@ TEST(DeviceEnd, HostileIndicesOfTheControlFifoEndTheDevice) {
 TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
   for (int round = 0; round < 100; ++round) {
     NativeCard card;
-    auto device = card.attach();
+    DeviceOptions options;  // the card's hart is a thread, which a busy machine may leave without a CPU
+    options.timeouts.post_progress = options.timeouts.detach = test_bounds::kCompute;
+    auto device = card.attach(1, std::move(options));
     ASSERT_TRUE(device);
     CompletionRecorder recorder;
     const auto accepted = submit_nops(*device, 0, recorder, 100).value_or(0);
