@@ -107,17 +107,19 @@ TEST_F(EngineIndexed, TopKOfManyElementsEqualsGolden) {
 TEST_F(EngineIndexed, TopKPositionsThatFp32HasNotAreExactIntegers) {
   constexpr std::uint32_t kExact = 1 << 24;
   const Program made = top_k(Opcode::TopKIndex, Format::Int32, {1, kExact + 64, 3}, 1, kNoDimension);
+  const program::Operand& input = made.operations[0].operand[0];
+  const program::Operand& output = made.operations[0].operand[1];
   std::vector<Bytes> arguments;
   for (const program::Argument& argument : made.arguments) arguments.emplace_back(argument.bytes);
   const std::array<std::uint32_t, 3> positions{kExact + 1, kExact + 63, kExact - 1};
   for (std::size_t rank = 0; rank < positions.size(); ++rank) {
     const float value = 3 - static_cast<float>(rank);
-    std::memcpy(&arguments[0][positions[rank] * sizeof value], &value, sizeof value);
+    std::memcpy(&arguments[0][input.offset + positions[rank] * sizeof value], &value, sizeof value);
   }
   expect_success(launch(sealed(made), arguments, Own::of(made.header)));
   for (std::size_t rank = 0; rank < positions.size(); ++rank) {  // an element in each stick
     std::uint32_t found = 0;
-    std::memcpy(&found, &arguments[1][rank * wire::kStickBytes], sizeof found);
+    std::memcpy(&found, &arguments[1][output.offset + rank * output.stride[2]], sizeof found);
     EXPECT_EQ(found, positions[rank]) << "rank " << rank;
   }
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "host_driver/base/timeouts.hpp"
+#include "shared/units.hpp"
 #include "tests/support/admin_requests.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/card_fixture.hpp"
@@ -369,7 +370,7 @@ void StressClient::reset_in_flight() {
 
 // For an event of stream 0 that is never signalled: until its budget is used up, or until the stream is reset.
 void StressClient::waiting() {
-  constexpr std::uint64_t kBudget = 5 * wire::kTicksPerMillisecond;
+  constexpr std::uint64_t kBudget = 5000 * wire::kTicksPerMicrosecond;
   const bool expires = draw(2) == 0;
   Batch batch;
   batch.add(BlockBuilder::event_wait(0, device_->stream_incarnation(0), 1, expires ? kBudget : 0),

@@ -124,7 +124,8 @@ Reported reported(const std::string& op, bool json, const std::function<double(d
   const svp::ops::Request request = request_of(problem);
   std::vector<svp::ops::Array> results = results_of(problem, request);
   results[0].data[0] = changed(results[0].data[0]);
-  const OpRun run{.device = "card0", .cores = 2, .check = check_op(problem, request, results)};
+  OpRun run;
+  run.check = check_op(problem, request, results);
   testing::internal::CaptureStdout();
   const int code = report_op(options, problem, run);
   std::fflush(stdout);

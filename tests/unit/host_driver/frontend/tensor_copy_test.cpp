@@ -283,9 +283,9 @@ TEST(TensorCopy, AConversionThatNoCopyMakesIsLeftToTheCard) {
     }
   };
   const auto shape = [](DataType dtype) { return HostShape::contiguous(dtype, {64}); };
-  expect_told("there is no conversion from int32 to IEEE_FP32",
+  expect_told("there is no conversion from IEEE_INT32 to IEEE_FP32",
               [&] { copy(rig.runtime, rig.stream, tensor, {shape(DataType::Int32), memory}); });
-  expect_told("there is no conversion from IEEE_FP32 to float16",
+  expect_told("there is no conversion from IEEE_FP32 to IEEE_FP16",
               [&] { (void)copy(rig.runtime, rig.stream, HostTensor{shape(DataType::Float16), memory}, tensor); });
 }
 

@@ -8,6 +8,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/ops/elements.hpp"
 #include "host_driver/ops/lowering.hpp"
+#include "host_driver/ops/result_types.hpp"
 #include "host_driver/program/golden/golden.hpp"
 
 namespace svp {
