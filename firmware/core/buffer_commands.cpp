@@ -137,7 +137,7 @@ Verdict patch_block(Card& card, Function& function, Block& block) {
   }
   PatchRoom& room = card.patch_room;
   hal::copy(reinterpret_cast<std::byte*>(&room), function.at<std::byte>(patch.offset), patch.bytes);
-  function.charge(patch.bytes + 2 * kBytesOfABlock);
+  function.charge(patch.bytes + kBytesOfABlock);
   BufferEntry& entry = buffer->entry(patch.block);
   why = judge(card, function, room.cb, buffer->data_bytes);
   if (why.ok()) why = check_replacement(entry, room.cb, patch.bytes);

@@ -12,9 +12,8 @@
 
 namespace fw {
 
-// What a block costs to be judged once more or copied into a command buffer: a COMPUTE of eight operands takes a fifth
-// longer than an empty block.
-inline constexpr std::uint64_t kBytesOfABlock = 12 * 1024;
+// What a block costs to be judged once more or copied into a command buffer.
+inline constexpr std::uint64_t kBytesOfABlock = 4 * 1024;
 
 // A command that looks at a few words, of which a quantum has as many as its budget allows.
 inline constexpr std::uint64_t kLightCommand = kQuantumBytes / 8;
@@ -63,8 +62,8 @@ enum class BlockCharge : std::uint8_t {
   Image,   // bytes of the image that are summed and copied, of pools that are cleared, of a large correction tensor for
            // each core; and the time of its slices
   Looks,   // kBytesOfALook for each wait that is looked at
-  Judged,  // kBytesOfABlock for each block of the buffer that is judged once more; then what each of its blocks is
-  Patch,   // its bytes, and kBytesOfABlock for the copy and for the judgement
+  Judged,  // a step judges eight blocks of the buffer, which is one empty block; then what each of its blocks is
+  Patch,   // its bytes and kBytesOfABlock
 };
 constexpr BlockCharge charge_of(wire::Opcode opcode) {
   switch (opcode) {

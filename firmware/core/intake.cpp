@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the control-block ring into the queues of streams: copy once, judge the copy.
-#include <algorithm>
-
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/dispatcher.hpp"
@@ -182,14 +180,6 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
 
 }  // namespace
 
-namespace {
-
-// To judge a nest of eight loops takes four times as long as to fetch an empty block.
-constexpr unsigned kFetchesOfANest = 4;
-constexpr std::uint64_t kNestBytes = 3 * wire::kStickBytes;
-
-}  // namespace
-
 bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   PackedQueue& queue = function.queue(wire::kControlBlockQueue);
   if (!function.running() || function.reset.running()) return false;
@@ -200,8 +190,6 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
     [[clang::always_inline]] queue.take(chain);
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
-    if (chain.readable.bytes == kNestBytes) [[unlikely]]
-      budget -= std::min(budget, kFetchesOfANest - 1);
     const bool broken = chain.readable.bytes == wire::kStickBytes && mutated(Mutant::RefuseChains);
     if ((block_usable(chain) || broken) && completion_usable(chain)) {
       accept_chain(card, function, chain);

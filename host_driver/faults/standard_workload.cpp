@@ -191,10 +191,6 @@ void Workload::launch(Addition& addition) {
     tally_.launched();
   };
   addition.launched = attempt("launch", [&] {
-    if (options_.events && addition.stream != additions_[0].stream) {
-      addition.stream->Wait(additions_[0].stream->Record());
-      ++report_.waits;
-    }
     submit(Job::to_device(addition.in_a.data(), addition.a.allocation_index(), kBytes), {});
     submit(Job::to_device(addition.in_b.data(), addition.b.allocation_index(), kBytes), {});
     const Argument arguments[] = {addition.a.argument(), addition.b.argument(), addition.c.argument()};

@@ -32,8 +32,6 @@ struct WorkloadOptions {
   std::chrono::milliseconds round_limit{5'000};
   // How long it goes on trying to attach, besides a few attempts: the card may be coming up.
   std::chrono::milliseconds attach_limit{0};
-  // Every stream but the default one waits in each round for an event that is recorded on the default stream.
-  bool events = false;
   bool small = false;  // regions of 256 MiB: as many functions as the card has work beside each other
 };
 
@@ -45,7 +43,6 @@ struct WorkloadReport {
   std::uint64_t rounds = 0;
   std::uint64_t results_right = 0;
   std::uint64_t results_wrong = 0;  // of launches that ended OK
-  std::uint64_t waits = 0;          // for events of the default stream, submitted
   std::uint64_t stream_resets = 0;
   std::uint64_t attachments = 0;  // successful ones; more than 1: it had to start over
   bool healed = false;            // the last round was right on every stream

@@ -11,7 +11,6 @@
 #include "host_driver/debug/elf_image.hpp"
 #include "qemu/card.hpp"
 #include "tests/bench/card/measurement_error.hpp"
-#include "tests/support/blocks.hpp"
 
 namespace counts {
 
@@ -29,13 +28,12 @@ Table* map_table(const svp::UniqueFd& file) {
   return static_cast<Table*>(at);
 }
 
-std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, const CardForm& form) {
+std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, unsigned virtual_functions, bool elides_corrections) {
   svp::ContextOptions options;
-  options.runtime.elide_corrections = form.elides_corrections;
+  options.runtime.elide_corrections = elides_corrections;
   svp::CardOptions& card = options.card.emplace();
-  card.cores = form.cores;
-  card.virtual_functions = form.virtual_functions;
-  card.spare_slots = form.spare_slots;
+  card.cores = 1;
+  card.virtual_functions = virtual_functions;
   card.emulator.extra_arguments = {"-plugin", fmt::format("{},table={}", SPYRE_COUNTING_PLUGIN, path_of(file))};
   return svp::Context::open(std::move(options));
 }
@@ -60,8 +58,10 @@ void add(Totals& to, const Totals& more) {
 
 }  // namespace
 
-CountingCard::CountingCard(const CardForm& form)
-    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)), table_(map_table(file_)), context_(boot(file_, form)) {
+CountingCard::CountingCard(unsigned virtual_functions, bool elides_corrections)
+    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)),
+      table_(map_table(file_)),
+      context_(boot(file_, virtual_functions, elides_corrections)) {
   bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
   client_ = std::make_unique<bench::BlockClient>(context_->device());
 }
@@ -159,20 +159,13 @@ Cost CountingCard::first_below(const std::function<void()>& batch, const Bounds&
   return cost;
 }
 
-// A function is served once in an iteration: the second of two round trips is one of an iteration that has begun since.
-void CountingCard::begin_iteration() {
-  for (int i = 0; i < 2; ++i) client_->run(svp::test::Blocks::nop());
-}
-
 std::uint64_t CountingCard::longest_iteration(const std::function<void()>& work) {
   const auto image = svp::value_or_throw(svp::ElfImage::open(context_->card().options().firmware));
   const auto loop = image.address_of("_ZN2fw9loop_stepERNS_4CardERj");
   bench::require(loop.has_value(), "the firmware has no loop_step()");
   table_->longest.store(0, std::memory_order_relaxed);
   table_->iteration.store(*loop, std::memory_order_relaxed);
-  begin_iteration();
   work();
-  begin_iteration();
   const std::uint64_t longest = table_->longest.load(std::memory_order_relaxed);
   table_->iteration.store(0, std::memory_order_relaxed);
   bench::require(longest != 0, "no iteration of hart 0's loop was seen");

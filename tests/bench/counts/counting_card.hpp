@@ -36,19 +36,11 @@ struct Counted {
   std::map<std::string, Cost> functions;  // of the firmware and of the engine, by demangled name; others: "(kernel)"
 };
 
-// What is booted.
-struct CardForm {
-  unsigned virtual_functions = 0;
-  unsigned cores = 1;
-  unsigned spare_slots = 0;         // CardOptions::spare_slots
-  bool elides_corrections = false;  // RuntimeOptions::elide_corrections
-};
-
 class CountingCard {
  public:
   // Boots a card whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator loads no
-  // plugin.
-  explicit CountingCard(const CardForm& form = {});
+  // plugin. `elides_corrections`: RuntimeOptions::elide_corrections.
+  explicit CountingCard(unsigned virtual_functions = 0, bool elides_corrections = false);
   ~CountingCard();
 
   svp::Context& context() { return *context_; }
@@ -69,7 +61,7 @@ class CountingCard {
   Counted launched(const std::function<void()>& launch, std::size_t batches);
   Cost launched_below(const std::function<void()>& launch, const Bounds& bounds);
 
-  // Instructions of the longest iteration of hart 0's loop in `work`, those included that it begins and ends in.
+  // Instructions of the longest iteration of hart 0's loop that began and ended in `work`.
   std::uint64_t longest_iteration(const std::function<void()>& work);
 
  private:
@@ -82,7 +74,6 @@ class CountingCard {
   Cost first_below(const std::function<void()>& batch, const Bounds& bounds);
   void launch_batch(const std::function<void()>& launch);
   Totals sum() const;  // over the rows
-  void begin_iteration();
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
 
   svp::UniqueFd file_;

@@ -46,14 +46,10 @@ std::string missing(const SoakReport& report) {
   for (const StressClientReport& client : report.clients) {
     want("judged batches of " + client.function, client.strict, 50);
     want("attachments of " + client.function, client.attachments, 5);
-    want("waits of " + client.function, client.waits, 10);
     statistics += client.statistics;
   }
   want("comparisons of the card's counters", statistics, 1);
-  for (const auto& workload : report.workloads) {
-    want("results of " + workload.function, workload.results_right, 100);
-    want("waits of " + workload.function, workload.waits, 100);
-  }
+  for (const auto& workload : report.workloads) want("results of " + workload.function, workload.results_right, 100);
   return text;
 }
 

@@ -48,7 +48,11 @@ class Triggers : public testing::Test {
     EXPECT_EQ(refusal(spec), "a scenario with cards of its own asked for the shared one") << wire::name(spec.point);
   }
 
-  Scenario scenario_{.id = "F0"};
+  Scenario scenario_ = [] {
+    Scenario scenario{};
+    scenario.id = "F0";
+    return scenario;
+  }();
   ScenarioContext context_{scenario_, nullptr, 1, {}};
 };
 

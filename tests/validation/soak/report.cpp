@@ -26,7 +26,6 @@ nlohmann::ordered_json json_of(const StressClientReport& client) {
           {"batches", client.batches},
           {"strict", client.strict},
           {"bytes_checked", client.bytes_checked},
-          {"waits", client.waits},
           {"attachments", client.attachments},
           {"stream_resets", client.stream_resets},
           {"queue_resets", client.queue_resets},
@@ -41,7 +40,6 @@ nlohmann::ordered_json json_of(const fault::WorkloadReport& workload) {
           {"rounds", workload.rounds},
           {"results_right", workload.results_right},
           {"results_wrong", workload.results_wrong},
-          {"waits", workload.waits},
           {"stream_resets", workload.stream_resets},
           {"attachments", workload.attachments},
           {"outcomes", workload.outcomes}};

@@ -112,7 +112,6 @@ class Soak {
         work.attach_limit = soak_bounds::kAttach;
         work.round_limit = soak_bounds::kTimeout;
         work.small = true;
-        work.events = true;
         report_.workloads[f] = fault::run_workload(card_, work);
       });
     }

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "host_driver/base/timeouts.hpp"
-#include "shared/units.hpp"
 #include "tests/support/admin_requests.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/card_fixture.hpp"
@@ -227,7 +226,7 @@ void StressClient::any_batch() {
     case 1: return endless();
     case 2: return cancelled();
     case 3: return reset_in_flight();
-    case 4: return waiting();
+    case 4:
     case 5: return many_nops();
     case 6:
     case 7: return fill_and_read();
@@ -253,7 +252,6 @@ void StressClient::housekeeping() {
   }
   if (round % kAttachEvery == 0) {
     compare_statistics();
-    leave_waiting();
     detach();
     ++report_.function_resets;
     start_over_ = true;
@@ -366,32 +364,6 @@ void StressClient::reset_in_flight() {
   if (!started) too_late("a kernel did not begin");
   reset_stream();
   (void)judge(batch, before);
-}
-
-// For an event of stream 0 that is never signalled: until its budget is used up, or until the stream is reset.
-void StressClient::waiting() {
-  constexpr std::uint64_t kBudget = 5000 * wire::kTicksPerMicrosecond;
-  const bool expires = draw(2) == 0;
-  Batch batch;
-  batch.add(BlockBuilder::event_wait(0, device_->stream_incarnation(0), 1, expires ? kBudget : 0),
-            expires ? Outcome::Timeout : Outcome::Aborted, expires ? Status::BudgetExpired : Status::Stopped);
-  for (std::uint64_t n = draw(8); n > 0; --n) batch.add(BlockBuilder::nop(), Outcome::Aborted);
-  ++report_.waits;
-  if (expires) {
-    if (perform(batch)) reset_stream();
-    return;
-  }
-  const std::size_t before = stream_->ended();
-  if (!stream_->submit(batch.blocks)) return unexpected("no room for a few blocks");
-  const bool started = wait_fairly([&](auto bound) { return stream_->wait_started(sequence_ + 1, bound); });
-  if (!started) too_late("a wait did not begin");
-  reset_stream();
-  (void)judge(batch, before);
-}
-
-// The function is let go of while this stands.
-void StressClient::leave_waiting() {
-  if (stream_->submit(BlockBuilder::event_wait(0, device_->stream_incarnation(0), 1))) ++report_.waits;
 }
 
 bool StressClient::perform(const Batch& batch) {

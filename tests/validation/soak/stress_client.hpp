@@ -31,7 +31,6 @@ struct StressClientReport {
   std::uint64_t batches = 0;
   std::uint64_t strict = 0;  // of these: in undisturbed time, every block as expected
   std::uint64_t bytes_checked = 0;
-  std::uint64_t waits = 0;  // for events of stream 0, submitted
   std::uint64_t attachments = 0;
   std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
   std::uint64_t statistics = 0;           // the card's counters compared with these, equal
@@ -94,8 +93,6 @@ class StressClient {
   void endless();
   void cancelled();
   void reset_in_flight();
-  void waiting();
-  void leave_waiting();
   // Sends, waits, judges. True: every block ended as expected.
   bool perform(const Batch& batch);
   bool judge(const Batch& batch, std::size_t from);

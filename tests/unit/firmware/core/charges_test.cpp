@@ -53,7 +53,7 @@ std::string_view name(fw::BlockCharge charge) {
     case fw::BlockCharge::Image: return "image and slices";
     case fw::BlockCharge::Looks: return "waits looked at";
     case fw::BlockCharge::Judged: return "blocks of the buffer";
-    case fw::BlockCharge::Patch: return "bytes and two blocks";
+    case fw::BlockCharge::Patch: return "bytes and one block";
   }
   return "?";
 }
