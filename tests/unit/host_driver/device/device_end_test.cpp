@@ -18,9 +18,9 @@ namespace {
 
 using test::Blocks;
 using test::CompletionRecorder;
-using test::in_seconds;
 using test::NativeCard;
 using test::submit_nops;
+using test::work_limit;
 
 wire::WindowHeader& header_of(NativeCard& card, unsigned slot = 1) {
   return *reinterpret_cast<wire::WindowHeader*>(card.window(slot));
@@ -37,8 +37,8 @@ void expect_refuses_everything(Device& device, std::string_view reason) {
   EXPECT_FALSE(device.open_stream(StreamPriority::Low));
   EXPECT_FALSE(device.reset_stream(0));
   EXPECT_FALSE(device.acquire_region(RegionType::Tensor, 2 << 20));
-  EXPECT_EQ(device.wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
-  EXPECT_EQ(device.wait_until([] { return true; }, in_seconds(60)), WaitStatus::Done);
+  EXPECT_EQ(device.wait_until([] { return false; }, work_limit()), WaitStatus::Failed);
+  EXPECT_EQ(device.wait_until([] { return true; }, work_limit()), WaitStatus::Done);
   ASSERT_TRUE(device.failure());
   EXPECT_EQ(device.failure()->message, submitted.error().message) << "the first reason stays";
 }
@@ -61,10 +61,9 @@ TEST(DeviceEnd, ADeathInAnyIterationOfTheCardEndsEveryBlockOnce) {
     std::thread submitter([&] {
       for (int i = 0; i < 20; ++i) accepted += submit_nops(*device, 0, recorder, 10, accepted).value_or(0);
     });
-    std::thread waiter(
-        [&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
+    std::thread waiter([&] { EXPECT_EQ(device->wait_until([] { return false; }, work_limit()), WaitStatus::Failed); });
     submitter.join();  // bounded: it submits and does not wait
-    for (const auto end = in_seconds(10); iterations_left.load() != -1 && Device::Clock::now() < end;) {
+    for (const auto end = work_limit(); iterations_left.load() != -1 && Device::Clock::now() < end;) {
       std::this_thread::yield();
     }
     std::thread killer([&] { card.die(); });
@@ -99,7 +98,7 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
   std::vector<std::thread> waiters;
   for (int i = 0; i < 4; ++i) {
     waiters.emplace_back([&] {
-      EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
+      EXPECT_EQ(device->wait_until([] { return false; }, work_limit()), WaitStatus::Failed);
       ++returned;
     });
   }
@@ -122,14 +121,13 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   CompletionRecorder recorder;
   ASSERT_EQ(submit_nops(*device, 0, recorder, 20).value_or(0), 20u);
   auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset);
-  for (const auto end = in_seconds(10); wire::load_acquire(started) != 20 && Device::Clock::now() < end;) {
+  for (const auto end = work_limit(); wire::load_acquire(started) != 20 && Device::Clock::now() < end;) {
     std::this_thread::yield();
   }
   ASSERT_EQ(wire::load_acquire(started), 20u);
   card.pause();
   card.die();
-  for (const auto end = in_seconds(10); recorder.ended() != 20 && Device::Clock::now() < end;)
-    std::this_thread::yield();
+  for (const auto end = work_limit(); recorder.ended() != 20 && Device::Clock::now() < end;) std::this_thread::yield();
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
   for (const auto& completion : all) EXPECT_EQ(completion.outcome, wire::Outcome::Ok);
@@ -140,7 +138,7 @@ TEST(DeviceEnd, ADeathWithNothingOutstandingIsNoticedToo) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   card.die();
-  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Dead; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Dead; }, work_limit()), WaitStatus::Done);
   expect_refuses_everything(*device, "the test ended it");
 }
 
@@ -164,7 +162,7 @@ TEST(DeviceEnd, ARestartEndsAnAttachThatWaitsForItsAnswer) {
   const auto& asked = reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToCard.offset)->written;
   const auto before = wire::load_acquire(asked);
   std::thread restart([&] {
-    for (const auto end = in_seconds(10); wire::load_acquire(asked) == before && Device::Clock::now() < end;) {
+    for (const auto end = work_limit(); wire::load_acquire(asked) == before && Device::Clock::now() < end;) {
       std::this_thread::yield();
     }
     wire::store_release(header_of(card).boot_epoch, std::uint64_t{99});
@@ -185,7 +183,7 @@ TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {
   card.pause();
   ASSERT_EQ(submit_nops(*device, 0, recorder, 7).value_or(0), 7u);
   wire::store_release(header_of(card).boot_epoch, std::uint64_t{99});
-  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 7; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 7; }, work_limit()), WaitStatus::Done);
   for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, wire::Outcome::Indeterminate);
   EXPECT_EQ(device->health(), Health::NeedsReset);
   expect_refuses_everything(*device, "epoch");
@@ -201,7 +199,7 @@ TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
     card.pause();
     ASSERT_EQ(submit_nops(*device, 0, recorder, 3).value_or(0), 3u);
     wire::store_release(header_of(card).device_status, header_of(card).device_status | wire::kStatusNeedsReset);
-    ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 3; }, in_seconds(10)), WaitStatus::Done);
+    ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 3; }, work_limit()), WaitStatus::Done);
     expect_refuses_everything(*device, "NEEDS_RESET");
     card.resume();
   }
@@ -209,7 +207,7 @@ TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
   ASSERT_TRUE(again);
   CompletionRecorder recorder;
   submit_nops(*again, 0, recorder, 1).value_or(0);
-  EXPECT_EQ(again->wait_until([&] { return recorder.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(again->wait_until([&] { return recorder.ended() == 1; }, work_limit()), WaitStatus::Done);
 }
 
 TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
@@ -221,11 +219,11 @@ TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
   CompletionRecorder recorder;
   card.pause();
   ASSERT_EQ(submit_nops(*device, 0, recorder, 1).value_or(0), 1u);
-  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, work_limit()), WaitStatus::Done);
   card.resume();
-  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, work_limit()), WaitStatus::Done);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Ok) << "nothing was given up";
-  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, work_limit()), WaitStatus::Done);
 }
 
 // ---- a card that lies -----------------------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ TEST_P(Lies, EndTheDeviceWithATypedErrorAndEveryBlockOnce) {
   };
   complete(first, 1, nullptr);
   complete(second, 2, &GetParam());
-  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 4; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 4; }, work_limit()), WaitStatus::Done);
   const auto all = recorder.all();
   EXPECT_EQ(all[0].outcome, wire::Outcome::Ok) << "what was right before the lie counts";
   for (std::size_t i = 1; i < 4; ++i) {
@@ -296,7 +294,7 @@ TEST(DeviceEnd, HostileIndicesOfTheControlFifoEndTheDevice) {
   auto& fifo = *reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToHost.offset);
   const auto good = wire::load_acquire(fifo.written);
   wire::store_release(fifo.written, good + 5000);
-  EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(10)), WaitStatus::Failed);
+  EXPECT_EQ(device->wait_until([] { return false; }, work_limit()), WaitStatus::Failed);
   expect_refuses_everything(*device, "FIFO");
   wire::store_release(fifo.written, good);
   card.resume();

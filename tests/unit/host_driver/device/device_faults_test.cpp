@@ -24,8 +24,8 @@ namespace {
 using test::Blocks;
 using test::CompletionCounter;
 using test::CompletionRecorder;
-using test::in_seconds;
 using test::NativeCard;
+using test::work_limit;
 
 // Its runtime has an operator new of its own (host_driver/faults/allocation_hook.cpp).
 #if defined(__has_feature) && __has_feature(thread_sanitizer)
@@ -66,7 +66,7 @@ class DeviceFaults : public testing::Test {
     const auto block = Blocks::nop();
     const ControlBlockRequest request{&block, &counter};
     ASSERT_EQ(device.submit(0, {&request, 1}).value_or(0), 1u);
-    EXPECT_EQ(device.wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
+    EXPECT_EQ(device.wait_until([&] { return counter.ended() == 1; }, work_limit()), WaitStatus::Done);
     EXPECT_EQ(counter.not_ok(), 0u);
   }
   // Attaches with the first, the second, … occurrence failing until one is not reached any more.
@@ -212,7 +212,7 @@ TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
   }
   // Sooner or later within the short bound.
   const auto opened = [&] { return (*device)->open_stream(StreamPriority::Low).has_value(); };
-  EXPECT_EQ((*device)->wait_until(opened, in_seconds(20)), WaitStatus::Done) << "others are answered";
+  EXPECT_EQ((*device)->wait_until(opened, work_limit()), WaitStatus::Done) << "others are answered";
   expect_works(**device);
   for (unsigned i = 3; i < wire::kAdminSlots; ++i) (void)(*device)->card_statistics();
   const auto none_left = (*device)->open_stream(StreamPriority::Low);
@@ -244,7 +244,7 @@ TEST_P(FaultyCompletion, EndsEverythingOnceAndTyped) {
   const std::vector<ControlBlockRequest> requests(10, {&block, &recorder});
   ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
   (void)(*device)->wait_until([&] { return recorder.ended() == requests.size() || (*device)->failure(); },
-                              in_seconds(20));
+                              work_limit());
   (*device)->poll();
   ASSERT_TRUE((*device)->failure().has_value());
   expect_typed(*(*device)->failure());
@@ -290,7 +290,7 @@ TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOn
   const auto block = Blocks::nop();
   const std::vector<ControlBlockRequest> requests(5, {&block, &recorder});
   ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
-  EXPECT_EQ((*device)->wait_until([&] { return recorder.ended() == 4; }, in_seconds(20)), WaitStatus::Done);
+  EXPECT_EQ((*device)->wait_until([&] { return recorder.ended() == 4; }, work_limit()), WaitStatus::Done);
   EXPECT_EQ((*device)->outstanding(0), 1u);
   device->reset();
   ASSERT_EQ(recorder.ended(), 5u);
@@ -311,7 +311,7 @@ TEST_P(FaultyTransport, LosesNothing) {
     const auto block = Blocks::nop();
     const ControlBlockRequest request{&block, &counter};
     ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
-    ASSERT_EQ((*device)->wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
+    ASSERT_EQ((*device)->wait_until([&] { return counter.ended() == 1; }, work_limit()), WaitStatus::Done);
     ASSERT_EQ(counter.not_ok(), 0u);
   }
   EXPECT_TRUE((*device)->card_statistics().has_value());
@@ -387,7 +387,7 @@ TEST_F(DeviceFaults, AFlippedBitOfTheUsedRingIsFoundByWhoReadsIt) {
   const auto block = Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
-  (void)(*device)->wait_until([&] { return recorder.ended() == 1; }, in_seconds(20));
+  (void)(*device)->wait_until([&] { return recorder.ended() == 1; }, work_limit());
   EXPECT_TRUE(fired());
   ASSERT_EQ(recorder.ended(), 1u);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Indeterminate);

@@ -18,9 +18,9 @@ namespace {
 
 using test::CompletionCounter;
 using test::CompletionRecorder;
-using test::in_seconds;
 using test::NativeCard;
 using test::submit_nops;
+using test::work_limit;
 
 TEST(Device, AStreamGetsItsCreditsAndNotOneMore) {
   NativeCard card;
@@ -32,7 +32,7 @@ TEST(Device, AStreamGetsItsCreditsAndNotOneMore) {
   EXPECT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 0u);
   EXPECT_EQ(device->outstanding(0), wire::kStreamCredits);
   card.resume();
-  ASSERT_EQ(device->wait_until([&] { return counter.ended() == wire::kStreamCredits; }, in_seconds(10)),
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == wire::kStreamCredits; }, work_limit()),
             WaitStatus::Done);
   EXPECT_EQ(counter.not_ok(), 0u);
 }
@@ -57,7 +57,7 @@ TEST(Device, AWaitForSomethingElseEndsWhenToldToLook) {
   waiters.reserve(3);
   for (int i = 0; i < 3; ++i) {
     waiters.emplace_back(
-        [&] { EXPECT_EQ(device->wait_until([&] { return flag.load(); }, in_seconds(20)), WaitStatus::Done); });
+        [&] { EXPECT_EQ(device->wait_until([&] { return flag.load(); }, work_limit()), WaitStatus::Done); });
   }
   flag.store(true);
   device->wake_waiters();
@@ -68,7 +68,7 @@ class Intruder final : public CompletionSink {
  public:
   explicit Intruder(Device& device) : device_(device) {}
   void on_completion(const wire::Completion&) noexcept override {
-    waited = device_.wait_until([] { return false; }, in_seconds(10));
+    waited = device_.wait_until([] { return false; }, work_limit());
     admin_failed = !device_.card_statistics().has_value();
     reset_failed = !device_.reset_stream(0).has_value();
     device_.poll();
@@ -89,8 +89,8 @@ TEST(Device, CheckNowFindsARestartThatAThreadWhichWaitsHasNotSeen) {
   DeviceOptions options;
   options.faults.no_timers = true;
   const auto device = card.attach(1, std::move(options));
-  std::thread waiter([&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
-  const auto limit = in_seconds(60);
+  std::thread waiter([&] { EXPECT_EQ(device->wait_until([] { return false; }, work_limit()), WaitStatus::Failed); });
+  const auto limit = work_limit();
   while (device->statistics().sleeps == 0 && Device::Clock::now() < limit) std::this_thread::yield();
   ASSERT_NE(device->statistics().sleeps, 0u);
   card.pause();
@@ -108,7 +108,7 @@ TEST(Device, BlockingInsideASinkIsRefusedAtOnce) {
   ASSERT_TRUE(device);
   Intruder intruder(*device);
   value_or_throw(submit_nops(*device, 0, intruder, 1));
-  ASSERT_EQ(device->wait_until([&] { return intruder.done.load(); }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return intruder.done.load(); }, work_limit()), WaitStatus::Done);
   EXPECT_EQ(intruder.waited, WaitStatus::Refused);
   EXPECT_TRUE(intruder.admin_failed);
   EXPECT_TRUE(intruder.reset_failed);
@@ -133,7 +133,7 @@ TEST(Device, EverythingOfAStreamIsReportedBeforeItsResetReturns) {
     ASSERT_EQ(recorder.ended(), count);
     CompletionCounter counter;
     value_or_throw(submit_nops(*device, *stream, counter, 5));
-    ASSERT_EQ(device->wait_until([&] { return counter.ended() == 5; }, in_seconds(10)), WaitStatus::Done);
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == 5; }, work_limit()), WaitStatus::Done);
     ASSERT_EQ(counter.not_ok(), 0u) << "the new incarnation is clean";
   }
 }
@@ -153,8 +153,7 @@ TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
     EXPECT_EQ(reply.error().outcome, wire::Outcome::Indeterminate);
   }
   card.resume();
-  EXPECT_EQ(device->wait_until([&] { return device->card_statistics().has_value(); }, in_seconds(10)),
-            WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return device->card_statistics().has_value(); }, work_limit()), WaitStatus::Done);
   EXPECT_EQ(device->health(), Health::Alive);
 }
 
@@ -179,7 +178,7 @@ TEST_P(LostDoorbells, MakeItSlowerAndLoseNothing) {
     // bounded: think time, so that the card sleeps
     std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 400));
     value_or_throw(submit_nops(*device, 0, counter, 1));
-    ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done);
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, work_limit()), WaitStatus::Done);
   }
   EXPECT_EQ(counter.not_ok(), 0u);
   EXPECT_EQ(device->health(), Health::Alive);
@@ -205,7 +204,7 @@ TEST(Device, SleepingRoundTripsNeedNoTimer) {
     while (Device::Clock::now() < end) {
     }
     value_or_throw(submit_nops(*device, 0, counter, 1));
-    ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done) << round;
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, work_limit()), WaitStatus::Done) << round;
   }
   EXPECT_EQ(counter.not_ok(), 0u);
 }
@@ -219,7 +218,7 @@ TEST(Device, ProgressWithoutAWaiterNeedsNoTimer) {
   CompletionCounter counter;
   for (std::uint64_t round = 1; round <= 3000; ++round) {
     value_or_throw(submit_nops(*device, 0, counter, 1));
-    for (const auto end = in_seconds(10); counter.ended() != round;) {
+    for (const auto end = work_limit(); counter.ended() != round;) {
       ASSERT_LT(Device::Clock::now(), end) << round;
       std::this_thread::yield();
     }
@@ -239,12 +238,11 @@ TEST(Device, HandingOverBetweenWaiterAndEventLoopLosesNothing) {
     sent += value_or_throw(submit_nops(*device, 0, counter, 1 + round % 3));
     if (round % 2 == 0) {
       const auto target = sent - round % 3;
-      ASSERT_EQ(device->wait_until([&] { return counter.ended() >= target; }, in_seconds(10)), WaitStatus::Done)
-          << round;
+      ASSERT_EQ(device->wait_until([&] { return counter.ended() >= target; }, work_limit()), WaitStatus::Done) << round;
     }
-    for (const auto end = in_seconds(10); counter.ended() + 100 < sent;) ASSERT_LT(Device::Clock::now(), end) << round;
+    for (const auto end = work_limit(); counter.ended() + 100 < sent;) ASSERT_LT(Device::Clock::now(), end) << round;
   }
-  for (const auto end = in_seconds(10); counter.ended() != sent;) ASSERT_LT(Device::Clock::now(), end);
+  for (const auto end = work_limit(); counter.ended() != sent;) ASSERT_LT(Device::Clock::now(), end);
 }
 
 TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
@@ -262,7 +260,7 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   constexpr std::size_t kBlocks = 100;
   for (std::size_t i = 1; i <= kBlocks; ++i) {
     ASSERT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 1u);
-    const auto limit = in_seconds(10);
+    const auto limit = work_limit();
     while (counter.ended() < i && Device::Clock::now() < limit) (void)device->poll();
     ASSERT_EQ(counter.ended(), i);
   }
@@ -271,7 +269,7 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 1u);
     const std::size_t wanted = kBlocks + static_cast<std::size_t>(i) + 1;
-    ASSERT_EQ(device->wait_until([&] { return counter.ended() == wanted; }, in_seconds(10)), WaitStatus::Done);
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == wanted; }, work_limit()), WaitStatus::Done);
   }
 }
 
@@ -284,7 +282,7 @@ TEST(Device, AnIdleDeviceDoesNotWakeUp) {
   ASSERT_TRUE(device);
   CompletionCounter counter;
   value_or_throw(submit_nops(*device, 0, counter, 1));
-  ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, work_limit()), WaitStatus::Done);
   std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: longer than the driver's ticks go on
   const auto before = loop->wakeups();
   std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: time in which nothing may happen

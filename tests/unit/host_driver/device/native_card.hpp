@@ -17,6 +17,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/device/device.hpp"
 #include "host_driver/transport/slot_handle.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::test {
 
@@ -77,6 +78,7 @@ class NativeCard {
   std::thread listener_;
 };
 
-inline Device::TimePoint in_seconds(int seconds) { return Device::Clock::now() + std::chrono::seconds(seconds); }
+// Only a hang makes a test wait so long.
+inline Device::TimePoint work_limit() { return Device::Clock::now() + test_bounds::kWork; }
 
 }  // namespace svp::test

@@ -17,15 +17,15 @@ namespace {
 
 using test::Blocks;
 using test::CompletionRecorder;
-using test::in_seconds;
 using test::NativeCard;
 using test::submit_nops;
+using test::work_limit;
 using wire::Outcome;
 
 void expect_works(Device& device, std::uint32_t stream) {
   CompletionRecorder recorder;
   ASSERT_EQ(submit_nops(device, stream, recorder, 10).value_or(0), 10u);
-  ASSERT_EQ(device.wait_until([&] { return recorder.ended() == 10; }, in_seconds(30)), WaitStatus::Done);
+  ASSERT_EQ(device.wait_until([&] { return recorder.ended() == 10; }, work_limit()), WaitStatus::Done);
   for (const auto& end : recorder.all()) EXPECT_EQ(end.outcome, Outcome::Ok);
 }
 
@@ -77,7 +77,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
     }
   });
   std::thread waiter(
-      [&] { EXPECT_EQ(device->wait_until([&] { return over.load(); }, in_seconds(60)), WaitStatus::Done); });
+      [&] { EXPECT_EQ(device->wait_until([&] { return over.load(); }, work_limit()), WaitStatus::Done); });
   std::thread commander([&] {
     while (!over.load()) {  // bounded: the test sets the flag; it does not wait
       const auto stream = device->open_stream(StreamPriority::Low);
@@ -94,7 +94,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   submitter.join();  // bounded: the flag is set; it does not wait
   waiter.join();     // bounded: the flag is set, and it has a deadline
   commander.join();  // bounded: the flag is set, and admin calls have Timeouts::admin
-  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == accepted.load(); }, in_seconds(30)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == accepted.load(); }, work_limit()), WaitStatus::Done);
   expect_works(*device, 0);
 }
 
@@ -124,7 +124,7 @@ TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) 
   for (int boot = 0; boot < 10; ++boot) {
     CompletionRecorder recorder;
     const std::size_t accepted = submit_nops(*last, 0, recorder, 20).value_or(0);
-    std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
+    std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, work_limit()), WaitStatus::Failed); });
     last->close();
     waiter.join();  // bounded: close() ends its wait, or its deadline
     EXPECT_EQ(recorder.ended(), accepted) << "everything has ended when close() returns";

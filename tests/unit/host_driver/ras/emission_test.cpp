@@ -109,7 +109,7 @@ TEST_F(RasEmission, ARestartOfTheCardIsRecorded) {
   card_.pause();
   auto& header = *reinterpret_cast<wire::WindowHeader*>(card_.window(1));
   wire::store_release(header.boot_epoch, wire::load_relaxed(header.boot_epoch) + 1);
-  EXPECT_EQ(device->wait_until([] { return false; }, test::in_seconds(10)), WaitStatus::Failed);
+  EXPECT_EQ(device->wait_until([] { return false; }, test::work_limit()), WaitStatus::Failed);
   const auto records = take();
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(ras::to_string(records[0].code), "SPYRE-I003");
