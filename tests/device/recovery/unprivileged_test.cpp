@@ -43,7 +43,7 @@ TEST(Unprivileged, AContextRecoversAndIsClosed) {
   pid_t after = 0;
   unprivileged([&] {
     for (const ResetLevel level : {ResetLevel::Function, ResetLevel::Card, ResetLevel::PowerCycle}) {
-      EXPECT_EQ(context->recover(level).level, level);
+      EXPECT_EQ(context->recover(level).level(), level);
       expect_works(*context);
     }
     after = context->card().machine().pid();

@@ -146,7 +146,8 @@ TEST_F(TracesOfTheCard, EntriesOfOtherCoresAreMovedByHartZeroAndLostOnesAreCount
   auto& traces = card_.card().traces;
   TraceEntry entry{};
   entry.kind = TraceKind::Slice;
-  for (std::uint64_t i = 1; i <= 100; ++i) {
+  constexpr std::uint64_t kNoted = 400;  // more than a core's queue has room for
+  for (std::uint64_t i = 1; i <= kNoted; ++i) {
     entry.sequence = i;
     traces.note(5, 2, entry);
     traces.note(5, 1, entry);  // of a function that wants none
@@ -160,7 +161,7 @@ TEST_F(TracesOfTheCard, EntriesOfOtherCoresAreMovedByHartZeroAndLostOnesAreCount
     if (one.kind == TraceKind::Slice) EXPECT_EQ(one.sequence, ++slices);
   }
   EXPECT_EQ(told.back().kind, TraceKind::Lost);
-  EXPECT_EQ(slices + told.back().value, 100u);
+  EXPECT_EQ(slices + told.back().value, kNoted);
   traces.drain();
   EXPECT_EQ(entries(driver_).size(), told.size());
 }
