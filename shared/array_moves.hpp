@@ -22,9 +22,9 @@ enum class MoveKind : std::uint32_t {
   Fill = 2,      // `pattern` again and again over `bytes` at `to`, little-endian, beginning there
   Checksum = 3,  // continues the CRC32C in `pattern` over `bytes` at `from`
   Elements = 4,  // rows of elements: no element of one side lies in one of the other
-  // A window comes: the array puts a number into `pattern`, the firmware writes that into the window, 8 bytes at
-  // `nonce_at`, and shows the window. That is how the array finds the memory behind it. The number is secret until
-  // then: no other owner's window has it.
+  // A window comes: the array puts a number into `pattern`, the firmware writes that into the window's header
+  // (WindowHeader::array_nonce) and shows the window. That is how the array finds the memory behind it. The number is
+  // secret until then: no other owner's window has it.
   Nonce = 5,
   Show = 6,  // the window of `bytes` at `to`, with the number in `pattern` at byte `from` of it
   Hide = 7,  // the window at `to`

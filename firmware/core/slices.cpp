@@ -324,6 +324,7 @@ bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   hal::Context& context = slot_of(launch, launch.part[ticket.part]).context;
   if (faults_->armed_any(kSlicePoints)) [[unlikely]]
     if (!break_slice(launch, ticket, context)) return true;
+  // Each request of a launch that is traced is noted: the array asks before it (order_array()).
   if (launch.traced && context.array_orders.order == wire::array::Order::Serve) [[unlikely]]
     context.array_orders.order = wire::array::Order::Ask;
   std::uint64_t began = 0;

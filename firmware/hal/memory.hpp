@@ -31,8 +31,9 @@ std::span<std::byte> window(unsigned slot);
 // Whether what is copied is read before so much else has been that it has left the host's caches.
 enum class Reuse : std::uint8_t { Soon, Late };
 
-// Bulk moves; any alignment, ranges must not overlap. Fastest from 1 KiB up (one vector register group per step).
-// They may use vector registers: a suspended kernel's vector state is saved first.
+// Bulk moves; any alignment, ranges must not overlap. Hart 0 of a card with the compute array has its DMA engine move
+// what goes to regions and windows. Else they use vector registers (fastest from 1 KiB up, one register group per
+// step): a suspended kernel's vector state is saved first.
 void copy(std::byte* to, const std::byte* from, std::uint64_t bytes, Reuse reuse = Reuse::Soon);
 // `pattern` repeats from `to` on, little-endian; a tail shorter than 8 bytes gets the pattern's first bytes.
 void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes);
@@ -47,7 +48,8 @@ struct ElementRows {
 };
 void copy_rows(ElementRows to, ElementRows from, std::uint64_t elements, std::uint64_t rows, unsigned element_bytes);
 
-// Continues a CRC32C (shared/crc32c.hpp) over `bytes` bytes. Takes about twenty times as long as a copy.
+// Continues a CRC32C (shared/crc32c.hpp) over `bytes` bytes. Takes about twenty times as long as a copy, where the DMA
+// engine of the compute array does not sum.
 std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t bytes);
 
 // Copies code into pages that will be executed: plain hart stores (written by anybody else, already translated code

@@ -59,8 +59,7 @@ svp::trace::Drawn write_page(const std::filesystem::path& path, const std::vecto
 void tell(const std::filesystem::path& path, std::size_t processes, const svp::trace::Drawn& drawn) {
   fmt::print(stderr,
              "spyre: {}: {} launches, {} blocks, {} slices of cores, {} marks, {} requests to the array, of {} "
-             "processes; times "
-             "of the card are exact to {:.1f} us\n",
+             "processes; times of the card are exact to {:.1f} us\n",
              path.string(), drawn.launches, drawn.blocks, drawn.slices, drawn.marks, drawn.array_requests, processes,
              drawn.clock_error_us);
   if (drawn.lost != 0) {

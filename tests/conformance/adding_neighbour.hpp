@@ -69,17 +69,8 @@ class AddingNeighbour {
 
   // The tensors are as wide as a stick: all their elements lie in one run.
   static std::shared_ptr<const DeviceProgram> addition() {
-    using namespace wire::program;
-    constexpr std::uint32_t kExtent[] = {kElements};
-    constexpr unsigned kOrder[] = {0};
     test::ProgramBuilder builder;
-    Operation add = test::operation_of(Opcode::Add, kExtent);
-    for (const Access access : {Access::Read, Access::Read, Access::Write}) {
-      Operand operand = test::dense_operand(Format::Dl16, kExtent, kOrder, 0);
-      operand.argument = builder.add_argument(kElements * sizeof(wire::Dl16), access);
-      add.operand[add.operand_count++] = operand;
-    }
-    builder.add(add);
+    builder.add(test::dense_operation(builder, wire::program::Opcode::Add, kElements, 2));
     return std::make_shared<const DeviceProgram>("add", builder.build());
   }
   static HostShape shape() { return HostShape::contiguous(DataType::Float32, {kRows, kColumns}); }

@@ -94,6 +94,18 @@ std::vector<std::byte> ProgramBuilder::build() const {
   return program;
 }
 
+Operation dense_operation(ProgramBuilder& builder, Opcode opcode, std::uint32_t elements, unsigned inputs) {
+  constexpr unsigned kOrder[] = {0};
+  const std::uint32_t extent[] = {elements};
+  Operation operation = operation_of(opcode, extent);
+  for (unsigned i = 0; i <= inputs; ++i) {
+    Operand operand = dense_operand(Format::Dl16, extent, kOrder, 0);
+    operand.argument = builder.add_argument(bytes_of(operand, extent), i < inputs ? Access::Read : Access::Write);
+    operation.operand[operation.operand_count++] = operand;
+  }
+  return operation;
+}
+
 void seal(std::span<std::byte> program) {
   const std::uint32_t crc = checksum_of(program);
   std::memcpy(program.data() + offsetof(Header, crc32c), &crc, sizeof crc);

@@ -52,6 +52,10 @@ class ProgramBuilder {
   std::vector<std::byte> data_;
 };
 
+// An element-wise operation on DL16 tensors of one dimension, each a new argument: so many inputs, then the result.
+wire::program::Operation dense_operation(ProgramBuilder& builder, wire::program::Opcode opcode, std::uint32_t elements,
+                                         unsigned inputs);
+
 // Makes the checksum right again after a change.
 void seal(std::span<std::byte> program);
 

@@ -32,50 +32,47 @@ inline bool carry_out(wire::array::MoveKind kind) {
 // The engine writes nothing in front of the regions, where code lies.
 inline bool may_write(const std::byte* to) { return reinterpret_cast<std::uint64_t>(to) >= REGIONS_BASE; }
 
+// In parts of what one move may have: `describe(done)` writes down what the part is that
+// begins behind `done` bytes.
+template <typename Describe>
+std::uint64_t in_parts(wire::array::MoveKind kind, std::uint64_t bytes, Describe describe) {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    riscv_array_move.bytes = std::min(bytes - done, wire::array::kMaxMoveBytes);
+    describe(done);
+    if (!carry_out(kind)) break;
+    done += riscv_array_move.bytes;
+  }
+  return done;
+}
+
 // These return how many bytes were moved, from the first one on.
 
 inline std::uint64_t copy(std::byte* to, const std::byte* from, std::uint64_t bytes, hal::Reuse reuse) {
   if (!may_write(to)) return 0;
   riscv_array_move.streamed = reuse == hal::Reuse::Late ? 1 : 0;
-  std::uint64_t done = 0;
-  while (done < bytes) {
-    const std::uint64_t part = std::min(bytes - done, wire::array::kMaxMoveBytes);
+  return in_parts(wire::array::MoveKind::Copy, bytes, [=](std::uint64_t done) {
     riscv_array_move.to = reinterpret_cast<std::uint64_t>(to + done);
     riscv_array_move.from = reinterpret_cast<std::uint64_t>(from + done);
-    riscv_array_move.bytes = part;
-    if (!carry_out(wire::array::MoveKind::Copy)) break;
-    done += part;
-  }
-  return done;
+  });
 }
 
 inline std::uint64_t fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
   static_assert(wire::array::kMaxMoveBytes % sizeof pattern == 0);  // each part begins with the pattern's first byte
   if (!may_write(to)) return 0;
-  std::uint64_t done = 0;
-  while (done < bytes) {
-    const std::uint64_t part = std::min(bytes - done, wire::array::kMaxMoveBytes);
-    riscv_array_move.to = reinterpret_cast<std::uint64_t>(to + done);
-    riscv_array_move.bytes = part;
-    riscv_array_move.pattern = pattern;
-    if (!carry_out(wire::array::MoveKind::Fill)) break;
-    done += part;
-  }
-  return done;
+  riscv_array_move.pattern = pattern;
+  return in_parts(wire::array::MoveKind::Fill, bytes,
+                  [=](std::uint64_t done) { riscv_array_move.to = reinterpret_cast<std::uint64_t>(to + done); });
 }
 
+// `crc` is continued; each part goes on where the one before has come to.
 inline std::uint64_t checksum(std::uint32_t& crc, const std::byte* data, std::uint64_t bytes) {
-  std::uint64_t done = 0;
-  while (done < bytes) {
-    const std::uint64_t part = std::min(bytes - done, wire::array::kMaxMoveBytes);
+  riscv_array_move.pattern = crc;
+  const std::uint64_t summed = in_parts(wire::array::MoveKind::Checksum, bytes, [=](std::uint64_t done) {
     riscv_array_move.from = reinterpret_cast<std::uint64_t>(data + done);
-    riscv_array_move.bytes = part;
-    riscv_array_move.pattern = crc;
-    if (!carry_out(wire::array::MoveKind::Checksum)) break;
-    crc = static_cast<std::uint32_t>(riscv_array_move.pattern);
-    done += part;
-  }
-  return done;
+  });
+  crc = static_cast<std::uint32_t>(riscv_array_move.pattern);
+  return summed;
 }
 
 // Returns how many rows were moved.

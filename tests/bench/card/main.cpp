@@ -118,7 +118,10 @@ int run(int argc, char** argv) {
   app.add_option("--cores", options.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));
   const std::map<std::string, Options::Array> arrays{
       {"on", Options::Array::On}, {"off", Options::Array::Off}, {"both", Options::Array::Both}};
-  app.add_option("--array", options.array, "cards with the compute array, without it, or (default) both")
+  const char* const chosen = std::getenv("SPYRE_ARRAY");
+  if (chosen != nullptr && std::string_view(chosen) == "off") options.array = Options::Array::Off;
+  app.add_option("--array", options.array,
+                 "cards with the compute array, without it, or both (default, but for SPYRE_ARRAY=off)")
       ->transform(CLI::CheckedTransformer(arrays));
   app.add_option("--json", json_file, "also write everything that was measured to this file");
   try {

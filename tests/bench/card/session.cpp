@@ -30,7 +30,7 @@ void Session::use_array(bool array) {
   array_ = array;
   if (!array) {
     ::setenv("SPYRE_ARRAY", "off", 1);
-  } else if (chosen_array_.empty()) {
+  } else if (chosen_array_.empty() || chosen_array_ == "off") {
     ::unsetenv("SPYRE_ARRAY");
   } else {
     ::setenv("SPYRE_ARRAY", chosen_array_.c_str(), 1);

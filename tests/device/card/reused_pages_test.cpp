@@ -65,17 +65,8 @@ struct PageUse {
 using PageUses = std::map<std::uint64_t, PageUse>;
 
 std::shared_ptr<const DeviceProgram> subtraction() {
-  using namespace wire::program;
-  constexpr std::uint32_t kExtent[] = {kElements};
-  constexpr unsigned kOrder[] = {0};
   test::ProgramBuilder builder;
-  Operation subtract = test::operation_of(Opcode::Sub, kExtent);
-  for (const Access access : {Access::Read, Access::Read, Access::Write}) {
-    Operand operand = test::dense_operand(Format::Dl16, kExtent, kOrder, 0);
-    operand.argument = builder.add_argument(kBytes, access);
-    subtract.operand[subtract.operand_count++] = operand;
-  }
-  builder.add(subtract);
+  builder.add(test::dense_operation(builder, wire::program::Opcode::Sub, kElements, 2));
   return std::make_shared<const DeviceProgram>("subtract", builder.build());
 }
 

@@ -130,16 +130,8 @@ unsigned Owner::start_endless_work() {
 }
 
 Job Owner::copies(std::uint32_t times) {
-  using namespace wire::program;
-  constexpr std::uint32_t kExtent[] = {kCopyBytes / sizeof(wire::Dl16)};
-  constexpr unsigned kOrder[] = {0};
   ProgramBuilder builder;
-  Operation copy = operation_of(Opcode::Copy, kExtent);
-  for (const Access access : {Access::Read, Access::Write}) {
-    Operand operand = dense_operand(Format::Dl16, kExtent, kOrder, 0);
-    operand.argument = builder.add_argument(kCopyBytes, access);
-    copy.operand[copy.operand_count++] = operand;
-  }
+  const auto copy = dense_operation(builder, wire::program::Opcode::Copy, kCopyBytes / sizeof(wire::Dl16), 1);
   builder.begin_loop(times);
   builder.add(copy);
   builder.end_loop();
