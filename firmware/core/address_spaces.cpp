@@ -281,7 +281,7 @@ AddressSpaces::Fit AddressSpaces::find_area(FunctionSpace& space, hal::PhysicalA
   if (const Fit judged = judge_image(image, source, header, check, why); judged != Fit::Yes) return judged;
   if (!load_image(image, source, header, *free)) return Fit::NoPages;
   charge(space, pages);
-  prepared_bytes_ += 2 * pages;  // cleared, then written
+  prepared_bytes_ += kBytesOfALoad + 2 * pages;  // cleared, then written
   space.images_begin = space.images_end == 0 ? source : std::min(space.images_begin, source);
   space.images_end = std::max(space.images_end, source + bytes);
   index = static_cast<std::uint8_t>(free - areas.begin());

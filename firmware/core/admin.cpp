@@ -381,7 +381,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
         if (allowed_to_manage(function, reply)) card.request_restart();
         break;
       case AdminCommand::Trace: progress = set_trace(card, function, request, resumed, reply); break;
-      case AdminCommand::BufferCreate: create_buffer(card, function, request, reply); break;
+      case AdminCommand::BufferCreate: progress = create_buffer(card, function, pending, resumed, reply); break;
       case AdminCommand::BufferDestroy: destroy_buffer(card, function, request, reply); break;
       case AdminCommand::EventGrant: grant_event(card, function, request, reply); break;
       case AdminCommand::EventRevoke: revoke_event(card, function, request, reply); break;
@@ -459,13 +459,17 @@ bool progress_admin(Card& card, Function& function) {
     card.plan.look_at_all();
     any = true;
   }
-  for (unsigned place = 0; place < PendingCommands::kPlaces; ++place) {
-    PendingAdmin* pending = function.commands.waiting_at(place);
+  const std::uint64_t charged = function.charged();
+  for (unsigned i = 0; i < PendingCommands::kPlaces && function.charged() - charged < kQuantumBytes / 2; ++i) {
+    PendingAdmin* pending = function.commands.next_place();
     if (pending == nullptr || handle(card, function, *pending, true) == Progress::Waits) continue;
     function.commands.done(*pending);
     any = true;
   }
-  return any;
+  if (function.charged() == charged) return any;
+  card.plan.note_bytes(function.charged() - charged);
+  card.plan.look_at_all();
+  return true;
 }
 
 }  // namespace fw

@@ -60,38 +60,77 @@ Verdict judge(const Card& card, Function& function, const ControlBlock& cb, std:
 
 }  // namespace
 
-void create_buffer(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
-  if (const Verdict v = check_create(function, request); !v.ok()) {
+namespace {
+
+// PendingAdmin::mark of a BUFFER_CREATE: the buffer's id, and the block that is judged next.
+struct MakingMark {
+  std::uint32_t id;
+  std::uint32_t block;
+};
+constexpr unsigned kBlockShift = 32;
+std::uint64_t mark_of(MakingMark mark) { return std::uint64_t{mark.block} << kBlockShift | mark.id; }
+MakingMark making_of(std::uint64_t mark) {
+  return {static_cast<std::uint32_t>(mark), static_cast<std::uint32_t>(mark >> kBlockShift)};
+}
+
+// False: refused.
+bool begin_buffer(Card& card, Function& function, PendingAdmin& pending, wire::AdminReply& reply) {
+  if (const Verdict v = check_create(function, pending.request); !v.ok()) {
     reply = refusal(v.status, v.field);
-    return;
+    return false;
   }
-  const auto& asked = request.arguments.buffer_create;
+  const auto& asked = pending.request.arguments.buffer_create;
   const auto made = function.buffers.make(card.spaces, function.id(), asked.blocks, asked.data_bytes);
   if (made.buffer == nullptr) {
     reply = refusal(made.why.status, made.why.field);
-    return;
+    return false;
   }
-  CommandBuffer& buffer = *made.buffer;
-  copy_in(function, buffer, asked.offset);
-  function.charge(buffer.page_bytes + buffer.blocks * kBytesOfABlock);
-  for (std::uint32_t i = 0; i < buffer.blocks; ++i) {
-    BufferEntry& entry = buffer.entry(i);
-    if (const Verdict v = judge(card, function, entry.cb, buffer.data_bytes); !v.ok()) {
-      reply = refusal(v.status, v.field);
-      reply.values.buffer.block = i;
-      reply.values.buffer.argument = v.argument;
-      function.buffers.destroy(card.spaces, function.id(), made.id);
-      return;
+  copy_in(function, *made.buffer, asked.offset);
+  function.charge(2 * made.buffer->page_bytes);  // cleared, then written
+  pending.mark = mark_of({made.id, 0});
+  return true;
+}
+
+// The entry's block is in order, or is not.
+Verdict judge_entry(const Card& card, Function& function, CommandBuffer& buffer, std::uint32_t block) {
+  BufferEntry& entry = buffer.entry(block);
+  function.charge(charge_of_judging(entry.cb));
+  const Verdict why = judge(card, function, entry.cb, buffer.data_bytes);
+  if (!why.ok()) return why;
+  entry.capacity = tensor_bytes(entry.cb);
+  if (entry.capacity != 0) entry.data_offset = entry.cb.payload.compute.correction.offset;
+  entry.tensor = function.buffers.next_tensor();
+  entry.judged = function.regions.names_version();
+  return why;
+}
+
+}  // namespace
+
+Progress create_buffer(Card& card, Function& function, PendingAdmin& pending, bool resumed, wire::AdminReply& reply) {
+  const std::uint64_t charged = function.charged();
+  if (!resumed && !begin_buffer(card, function, pending, reply)) return Progress::Answered;
+  MakingMark making = making_of(pending.mark);
+  CommandBuffer& buffer = function.buffers.unfinished(making.id);
+  for (; making.block < buffer.blocks; ++making.block) {
+    if (function.charged() - charged >= kQuantumBytes / 4) {
+      pending.mark = mark_of(making);
+      return Progress::Waits;
     }
-    entry.capacity = tensor_bytes(entry.cb);
-    if (entry.capacity != 0) entry.data_offset = entry.cb.payload.compute.correction.offset;
-    entry.tensor = function.buffers.next_tensor();
-    entry.judged = function.regions.names_version();
+    const Verdict why = judge_entry(card, function, buffer, making.block);
+    if (why.ok()) continue;
+    reply = refusal(why.status, why.field);
+    reply.values.buffer.block = making.block;
+    reply.values.buffer.argument = why.argument;
+    function.buffers.destroy(card.spaces, function.id(), making.id);
+    return Progress::Answered;
   }
-  buffer.judged = function.regions.names_version();
+  // When regions have come or gone meanwhile, the first call finds that its first block was judged before.
+  buffer.judged = buffer.entry(0).judged;
   buffer.find_last_signal();
-  reply.values.buffer.buffer = made.id;
+  buffer.state = BufferState::Ready;
+  reply.values.buffer.buffer = making.id;
   reply.values.buffer.epoch = buffer.epoch;
+  return Progress::Answered;
 }
 
 void destroy_buffer(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
@@ -137,7 +176,7 @@ Verdict patch_block(Card& card, Function& function, Block& block) {
   }
   PatchRoom& room = card.patch_room;
   hal::copy(reinterpret_cast<std::byte*>(&room), function.at<std::byte>(patch.offset), patch.bytes);
-  function.charge(patch.bytes + kBytesOfABlock);
+  function.charge(patch.bytes + kBytesOfAPatch + charge_of_judging(room.cb));
   BufferEntry& entry = buffer->entry(patch.block);
   why = judge(card, function, room.cb, buffer->data_bytes);
   if (why.ok()) why = check_replacement(entry, room.cb, patch.bytes);

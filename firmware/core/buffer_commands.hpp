@@ -4,13 +4,16 @@
 #pragma once
 
 #include "firmware/core/function.hpp"
+#include "firmware/core/function_commands.hpp"
 #include "shared/admin.hpp"
 
 namespace fw {
 
 class Card;
 
-void create_buffer(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply);
+// Copies everything when it begins (`resumed` false), and judges as many blocks each time as a quarter of a quantum
+// has: what begins is looked at again in the same iteration.
+Progress create_buffer(Card& card, Function& function, PendingAdmin& pending, bool resumed, wire::AdminReply& reply);
 // Calls under way go on; their memory is freed when the last of them has ended.
 void destroy_buffer(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply);
 

@@ -6,6 +6,7 @@
 // ring, one step at a time, and end_head() comes back here. A COMPUTE is not copied: it is read where it lies
 // (compute_of()).
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/command_buffers.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/steps.hpp"
@@ -33,7 +34,7 @@ Verdict judge_addresses(Function& function, const wire::ControlBlock& cb) {
 
 namespace {
 
-// Blocks that are judged in one step of their stream: a step of an empty block takes as long as one of them.
+// Blocks that are judged in one step of their stream, at most.
 constexpr std::uint32_t kJudgedInAStep = 8;
 
 enum class Judged : std::uint8_t { All, Some, Refused };
@@ -51,6 +52,7 @@ enum class Judged : std::uint8_t { All, Some, Refused };
     BufferEntry& entry = call.buffer->entry(call.judging);
     if (entry.judged == version) continue;
     why = judge_addresses(function, entry.cb);
+    function.charge(charge_of_judging(entry.cb));
     if (!why.ok() && !mutated(Mutant::CallJudged)) return Judged::Refused;
     entry.judged = version;
   }

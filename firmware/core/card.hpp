@@ -69,7 +69,7 @@ class Card {
 
   // Whether more than one function keeps hart 0 busy, with its rings or with kernels: then each gets smaller helpings.
   bool contended() const {
-    const std::uint32_t busy = plan.busy_functions() | run_queues.functions_on(0);
+    const std::uint32_t busy = plan.busy_functions() | plan.serving() | run_queues.functions_on(0);
     return (busy & (busy - 1)) != 0;
   }
   // So many blocks, or as much as they cost, have been served. Quiet functions are looked at after a quantum of it.

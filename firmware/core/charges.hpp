@@ -12,16 +12,26 @@
 
 namespace fw {
 
-// What a block costs to be judged once more or copied into a command buffer.
-inline constexpr std::uint64_t kBytesOfABlock = 4 * 1024;
+// What a block costs to be judged: when it comes to a command buffer, by BUFFER_CREATE or PATCH, when a CALL judges it
+// again, and, of a strided transfer, when it is fetched. Others are fetched as a part of the empty block that they are.
+constexpr std::uint64_t charge_of_judging(const wire::ControlBlock& block) {
+  switch (block.header.opcode) {
+    case wire::Opcode::Compute: return 24 * 1024;  // up to eight operands
+    case wire::Opcode::Dma: return wire::is_strided(block) ? 32 * 1024 : 10 * 1024;
+    case wire::Opcode::Fill: return 10 * 1024;
+    default: return 6 * 1024;
+  }
+}
+// What a PATCH costs besides its bytes and its block.
+inline constexpr std::uint64_t kBytesOfAPatch = 24 * 1024;
 
 // A command that looks at a few words, of which a quantum has as many as its budget allows.
 inline constexpr std::uint64_t kLightCommand = kQuantumBytes / 8;
 // One of which a quantum has one.
 inline constexpr std::uint64_t kHeavyCommand = kQuantumBytes;
 
-// Of each command, refused ones too. BUFFER_CREATE is charged with its pages and blocks besides, TRACE with each part
-// of the ring that is emptied (Traces::kEmptyingCost).
+// Of each command, refused ones too. BUFFER_CREATE is charged with twice its pages and charge_of_judging() of its
+// blocks besides, TRACE with each part of the ring that is emptied (Traces::kEmptyingCost).
 constexpr std::uint64_t charge_of(wire::AdminCommand command) {
   using wire::AdminCommand;
   switch (command) {
@@ -32,7 +42,7 @@ constexpr std::uint64_t charge_of(wire::AdminCommand command) {
     case AdminCommand::QuotaSet:
     case AdminCommand::FirmwareRestart:
     case AdminCommand::Trace:
-    case AdminCommand::BufferCreate:  // and its blocks: one of 64 blocks is a quantum
+    case AdminCommand::BufferCreate:  // and its blocks, some in each quantum
     case AdminCommand::BufferDestroy:
     case AdminCommand::RegionAcquire:
     case AdminCommand::RegionRelease:
@@ -58,12 +68,14 @@ inline constexpr std::uint64_t kFreeCorrectionBytes = 4 * 1024;
 // What a step of a block is charged with besides itself (kBytesOfAStep, by the budget of steps).
 enum class BlockCharge : std::uint8_t {
   Nothing,
-  Bytes,   // moved; of a strided transfer kBytesOfARow and kBytesOfAnElement besides
-  Image,   // bytes of the image that are summed and copied, of pools that are cleared, of a large correction tensor for
-           // each core; and the time of its slices
+  Bytes,  // moved; of a strided transfer what dispatcher.hpp says of its parts, and charge_of_judging()
+  // AddressSpaces::kBytesOfALoad, bytes of the image that are summed and copied, of pools that are cleared, of a large
+  // correction tensor for
+  Image,
+  // each core; and the time of its slices
   Looks,   // kBytesOfALook for each wait that is looked at
-  Judged,  // a step judges eight blocks of the buffer, which is one empty block; then what each of its blocks is
-  Patch,   // its bytes and kBytesOfABlock
+  Judged,  // charge_of_judging() of each block that is judged again; then what each of its blocks is
+  Patch,   // its bytes, kBytesOfAPatch and charge_of_judging() of its block
 };
 constexpr BlockCharge charge_of(wire::Opcode opcode) {
   switch (opcode) {

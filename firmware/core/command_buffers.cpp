@@ -20,7 +20,8 @@ void CommandBuffer::find_last_signal() {
 }
 
 Verdict CommandBuffers::missing(const CommandBuffer* buffer) {
-  if (buffer == nullptr || buffer->destroyed) return {Status::UnknownCommandBuffer, Field::CallBuffer};
+  if (buffer == nullptr || buffer->state != BufferState::Ready)
+    return {Status::UnknownCommandBuffer, Field::CallBuffer};
   return {Status::StaleCommandBuffer, Field::CallEpoch};
 }
 
@@ -53,22 +54,32 @@ void CommandBuffers::free_at(AddressSpaces& spaces, std::uint32_t function, std:
 }
 
 void CommandBuffers::destroy(AddressSpaces& spaces, std::uint32_t function, std::uint32_t id) {
-  buffers_[id]->destroyed = true;
+  buffers_[id]->state = BufferState::Destroyed;
   if (buffers_[id]->users == 0) free_at(spaces, function, id);
 }
 
-void CommandBuffers::destroy_all(AddressSpaces& spaces, std::uint32_t function) {
-  for (std::uint32_t id = 0; id < buffers_.size() && count_ != 0; ++id) {
+void CommandBuffers::destroy_unfinished(AddressSpaces& spaces, std::uint32_t function) {
+  for (std::uint32_t id = 0; id < buffers_.size(); ++id) {
+    if (buffers_[id] != nullptr && buffers_[id]->state == BufferState::Making) free_at(spaces, function, id);
+  }
+}
+
+bool CommandBuffers::destroy_some(AddressSpaces& spaces, std::uint32_t function) {
+  constexpr std::uint32_t kAtOnce = 128;  // a quarter of a quantum
+  const std::uint32_t left = count_ - std::min(count_, kAtOnce);
+  for (std::uint32_t id = 0; id < buffers_.size() && count_ != left; ++id) {
     if (buffers_[id] != nullptr) free_at(spaces, function, id);
   }
   any_unused_ = false;
+  return count_ == 0;
 }
 
 void CommandBuffers::free_unused(AddressSpaces& spaces, std::uint32_t function) {
   any_unused_ = false;
   for (std::uint32_t id = 0; id < buffers_.size(); ++id) {
     const CommandBuffer* const buffer = buffers_[id];
-    if (buffer != nullptr && buffer->destroyed && buffer->users == 0) free_at(spaces, function, id);
+    if (buffer != nullptr && buffer->state == BufferState::Destroyed && buffer->users == 0)
+      free_at(spaces, function, id);
   }
 }
 

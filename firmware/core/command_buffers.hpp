@@ -28,6 +28,12 @@ struct BufferEntry {
   std::uint64_t judged;
 };
 
+enum class BufferState : std::uint32_t {
+  Making,  // BUFFER_CREATE judges its blocks: no call finds it yet
+  Ready,
+  Destroyed,  // no call finds it any more; it goes with its last user
+};
+
 // In pages of its own; the entries and the data stand behind it.
 struct CommandBuffer {
   std::uint64_t page_bytes;
@@ -37,7 +43,7 @@ struct CommandBuffer {
   std::uint32_t data_bytes;
   std::uint64_t judged;  // as every entry's; 0: look at the entries
   std::uint32_t users;   // calls under way
-  bool destroyed;        // no call finds it any more; it goes with its last user
+  BufferState state;
 
   BufferEntry& entry(std::uint32_t block) { return reinterpret_cast<BufferEntry*>(this + 1)[block]; }
   std::byte* data() { return reinterpret_cast<std::byte*>(&entry(blocks)); }
@@ -58,7 +64,8 @@ class CommandBuffers {
   // No epoch below `first_epoch` was used in an earlier boot.
   void init(std::uint64_t first_epoch) { epoch_ = first_epoch; }
 
-  // A free id, and its buffer with nothing in it. Refused: OutOfCommandBuffers, with what is used up as the field.
+  // A free id, and its buffer with nothing in it, which is being made until it is set ready. Refused:
+  // OutOfCommandBuffers, with what is used up as the field.
   struct Made {
     CommandBuffer* buffer = nullptr;
     std::uint32_t id = 0;
@@ -67,20 +74,24 @@ class CommandBuffers {
   Made make(AddressSpaces& spaces, std::uint32_t function, std::uint32_t blocks, std::uint32_t data_bytes);
   // One that nobody uses, or from now on will.
   void destroy(AddressSpaces& spaces, std::uint32_t function, std::uint32_t id);
-  // All of them, whoever uses them: the function's blocks are dropped as well.
-  void destroy_all(AddressSpaces& spaces, std::uint32_t function);
+  // Those that are being made: the commands that did so are forgotten.
+  void destroy_unfinished(AddressSpaces& spaces, std::uint32_t function);
+  // One that is being made.
+  CommandBuffer& unfinished(std::uint32_t id) { return *buffers_[id]; }
+  // Some of all, whoever uses them: the function's blocks are dropped as well. True when none is left.
+  bool destroy_some(AddressSpaces& spaces, std::uint32_t function);
 
   // nullptr: `why`.
   CommandBuffer* find(std::uint32_t id, std::uint64_t epoch, Verdict& why) const {
     CommandBuffer* const buffer = id < buffers_.size() ? buffers_[id] : nullptr;
-    if (buffer != nullptr && buffer->epoch == epoch && !buffer->destroyed) [[likely]]
+    if (buffer != nullptr && buffer->epoch == epoch && buffer->state == BufferState::Ready) [[likely]]
       return buffer;
     why = missing(buffer);
     return nullptr;
   }
   // A call that used it has ended. A destroyed one is freed by free_unused(), later.
   void leave(CommandBuffer& buffer) {
-    if (--buffer.users == 0 && buffer.destroyed) [[unlikely]]
+    if (--buffer.users == 0 && buffer.state == BufferState::Destroyed) [[unlikely]]
       any_unused_ = true;
   }
   bool any_unused() const { return any_unused_; }

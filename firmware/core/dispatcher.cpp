@@ -64,11 +64,6 @@ bool step_stream(Card& card, Function& function, unsigned index) {
   return step_head(card, function, index, block);
 }
 
-// What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
-std::uint64_t charged_so_far(const Card& card, const Function& function) {
-  return function.charged() + card.spaces.prepared_bytes();
-}
-
 }  // namespace
 
 // Of calls: the step of another head is inlined into the loop of run_streams().
@@ -76,7 +71,11 @@ std::uint64_t charged_so_far(const Card& card, const Function& function) {
   return step_head(card, function, index, function.streams.head(index));
 }
 
-bool run_streams(Card& card, Function& function, unsigned budget) {
+std::uint64_t charged_so_far(const Card& card, const Function& function) {
+  return function.charged() + card.spaces.prepared_bytes();
+}
+
+bool run_streams(Card& card, Function& function, unsigned budget, std::uint64_t charged_before) {
   bool any = false;
   if (function.streams.stalls_end() != kNever && function.running()) [[unlikely]]
     any |= wake_stalled(function);
@@ -88,7 +87,6 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   if (!function.streams.any_runnable()) return any;
   hal::mark(wire::Waypoint::Dispatch);
   card.first_slices.begin_quantum();
-  const std::uint64_t charged_before = charged_so_far(card, function);
   // Read only when a step was long: a quantum of empty blocks is over by their number.
   std::uint64_t quantum_ends = kNever;
   if (card.contended()) quantum_ends = hal::now() + kQuantumTicks * function.weight();

@@ -16,9 +16,14 @@ class Card;
 // Takes at most `budget` chains from the ring into stream queues. True when there were any.
 bool fetch_blocks(Card& card, Function& function, unsigned budget);
 
+// What a function was charged with, and launches that were made ready, since boot: the difference over a quantum is the
+// quantum's, as long as only `function` is stepped.
+std::uint64_t charged_so_far(const Card& card, const Function& function);
+
 // Lets runnable streams make at most `budget` steps and move about kQuantumBytes: a block that is short runs to its
 // end, a transfer moves at most kDmaStepBytes, or kContendedStepBytes. True when anything moved.
-bool run_streams(Card& card, Function& function, unsigned budget);
+// `charged_before`: charged_so_far() when the quantum began, before its blocks were fetched.
+bool run_streams(Card& card, Function& function, unsigned budget, std::uint64_t charged_before);
 
 // A launch of one of the function's streams has ended.
 void launch_ended(Function& function, const LaunchResult& result);
@@ -52,12 +57,17 @@ inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
 inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
 // A step that is summed is shorter: CRC32C under emulation goes at a twentieth of the speed of a copy.
 inline constexpr std::uint64_t kChecksumStepBytes = 32 * 1024;
+// While others are busy and no compute array sums.
+inline constexpr std::uint64_t kContendedChecksumStepBytes = 8 * 1024;
 // A transfer of so much goes around the host's caches: what it has moved first has left them when it ends.
 inline constexpr std::uint64_t kStreamedBytes = std::uint64_t{16} << 20;
 // A step of a strided transfer is bounded by the same numbers, in which a row costs so much besides its bytes, and an
 // element of a row that is not dense as much as this (measured: docs/performance.md).
 inline constexpr std::uint64_t kBytesOfARow = 256;
 inline constexpr std::uint64_t kBytesOfAnElement = 32;
+// Rows that lie equally far apart move at once; each time costs so much more, and a step of a strided transfer besides.
+inline constexpr std::uint64_t kBytesOfRowsAtOnce = 6 * 1024;
+inline constexpr std::uint64_t kBytesOfAStridedStep = 24 * 1024;
 // And a function moves no more than this in a quantum, before the others and the admin queues are looked at, times its
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "firmware/hal/address_space.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/mutants/mutants.hpp"
 #include "shared/crc32c.hpp"
 
@@ -56,9 +57,10 @@ std::uint64_t sum_image(std::span<const std::byte> image, ImageCheck& check) {
   constexpr std::size_t kAt = offsetof(ImageHeader, crc32c);
   constexpr std::uint32_t kZero = 0;  // stands in for the checksum itself
   constexpr std::uint64_t kHead = kAt + sizeof kZero;
-  static_assert(kHead <= sizeof(ImageHeader) && sizeof(ImageHeader) <= kImageStepBytes);
+  static_assert(kHead <= sizeof(ImageHeader) && sizeof(ImageHeader) <= kEmulatedImageStepBytes);
+  const std::uint64_t step = hal::array_version() != 0 ? kImageStepBytes : kEmulatedImageStepBytes;
   const std::uint64_t from = check.summed;
-  const std::uint64_t end = std::min<std::uint64_t>(from + kImageStepBytes, image.size());
+  const std::uint64_t end = std::min<std::uint64_t>(from + step, image.size());
   const std::uint64_t begin = std::max(from, kHead);
   if (from == 0) check.crc = wire::crc32c(wire::crc32c(0, image.data(), kAt), &kZero, sizeof kZero);
   check.crc = hal::checksum(check.crc, image.data() + begin, end - begin);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the control-block ring into the queues of streams: copy once, judge the copy.
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/steps.hpp"
@@ -169,6 +170,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   Stream& stream = function.streams[block.cb.header.stream];
   // A malformed block keeps its place in its stream: what was submitted before it still runs.
   if (!stream.poisoned()) block.verdict = judge(card, function, stream, block.cb);
+  if (wire::is_strided(block.cb)) [[unlikely]]
+    function.charge(charge_of_judging(block.cb));
   ++stream.next_sequence;
   function.streams.append(index);
   if (stream.phase == Stream::Phase::Computing && stream.count == 2) [[unlikely]]
@@ -185,8 +188,10 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   if (!function.running() || function.reset.running()) return false;
   unsigned fetched = 0;
   Chain chain;
+  const std::uint64_t charged = function.charged();
+  const std::uint64_t most = kQuantumBytes / 2 * function.weight();
   // One-descriptor chains can be more than there are blocks; those wait in the ring.
-  while (budget-- != 0 && function.streams.room() && queue.ready()) {
+  while (budget-- != 0 && function.streams.room() && queue.ready() && function.charged() - charged < most) {
     [[clang::always_inline]] queue.take(chain);
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);

@@ -82,8 +82,9 @@ namespace {
 // `any`: something of the function has ended already in this iteration, and shares its doorbell.
 bool serve(Card& card, Function& function, bool any) {
   const bool contended = card.contended();
+  const std::uint64_t charged = charged_so_far(card, function);
   any |= fetch_blocks(card, function, (contended ? Card::kContendedBudget : kFetchBudget) * function.weight());
-  any |= run_streams(card, function, (contended ? Card::kContendedBudget : kStepBudget) * function.weight());
+  any |= run_streams(card, function, (contended ? Card::kContendedBudget : kStepBudget) * function.weight(), charged);
   bool told = serve_admin(card, function, kAdminBudget);
   if (function.bound() && serve_control(card, function, kControlBudget)) {
     card.plan.note_control();
@@ -110,7 +111,9 @@ bool look(Card& card, unsigned f, bool ended) {
   PollPlan& plan = card.plan;
   if (!plan.busy(function)) function.waiting.begins(plan.served());
   const Served before = plan.served();
+  plan.begin_serving(function);
   const bool any = serve(card, function, ended);
+  plan.end_serving();
   if (any) {
     function.waiting.ends(before);
     plan.note_quantum();

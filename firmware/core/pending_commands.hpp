@@ -36,8 +36,11 @@ class PendingCommands {
     waits_[index_of(entry)] = true;
     ++count_;
   }
-  // The one at `place`, when it waits; else null.
-  PendingAdmin* waiting_at(unsigned place) { return waits_[place] ? &entries_[place] : nullptr; }
+  // The one at the next place, when it waits; else null. Goes around the places, so that each is looked at.
+  PendingAdmin* next_place() {
+    cursor_ = (cursor_ + 1) % kPlaces;
+    return waits_[cursor_] ? &entries_[cursor_] : nullptr;
+  }
   void done(PendingAdmin& entry) {
     waits_[index_of(entry)] = false;
     --count_;
@@ -56,6 +59,7 @@ class PendingCommands {
 
   std::array<PendingAdmin, kPlaces> entries_;
   std::array<bool, kPlaces> waits_{};
+  unsigned cursor_ = 0;
   std::uint32_t count_ = 0;
 };
 

@@ -33,6 +33,11 @@ class PollPlan {
     busy_ |= std::uint32_t{1} << function.id();
   }
   void rest(const Function& function) { busy_ &= ~(std::uint32_t{1} << function.id()); }
+  // The one that is served now, as a bit: it may have been quiet until now, and others are not made to wait longer for
+  // it than for one that was not.
+  std::uint32_t serving() const { return serving_; }
+  void begin_serving(const Function& function) { serving_ = std::uint32_t{1} << function.id(); }
+  void end_serving() { serving_ = 0; }
 
   // ---- one iteration
 
@@ -93,6 +98,7 @@ class PollPlan {
 
  private:
   std::uint32_t busy_ = 0;  // bit per function: looked at in every iteration
+  std::uint32_t serving_ = 0;
   std::uint32_t looked_at_ = 0;
   unsigned served_functions_ = 0;
   bool served_control_ = false;

@@ -95,7 +95,10 @@ void begin_driver_reset(Card& card, Function& function, const wire::Message& req
 void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const wire::Message& request) {
   function.reset.begin_queue(queue, request);
   // Their replies would go to a ring that is not there any more.
-  if (queue == wire::kAdminQueue) function.commands.forget();
+  if (queue == wire::kAdminQueue) {
+    function.commands.forget();
+    function.buffers.destroy_unfinished(card.spaces, function.id());
+  }
   if (queue == wire::kControlBlockQueue && !mutated(Mutant::ResetStreams)) {
     for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
       if (function.streams[s].state() == StreamState::Closed) continue;
@@ -144,7 +147,6 @@ void end_function_reset(Card& card, Function& function) {
   hal::note(wire::RecordedEventKind::FunctionReset, function.id(), function.generation());
   const auto request = function.reset.take_request();
   function.reset.end();
-  if (!mutated(Mutant::BuffersEnd)) function.buffers.destroy_all(card.spaces, function.id());
   function.renew(mutated(Mutant::ClearRings));
   if (!function.bound()) return;
   publish_header(function, card.boot_epoch());
@@ -168,6 +170,7 @@ bool progress_function_reset(Card& card, Function& function) {
     release_everything(card, function);
   }
   if (function.bound() && !function.reset.pay(now, others_at_work(card, function))) return false;
+  if (!mutated(Mutant::BuffersEnd) && !function.buffers.destroy_some(card.spaces, function.id())) return true;
   end_function_reset(card, function);
   return true;
 }

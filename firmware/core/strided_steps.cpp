@@ -156,7 +156,7 @@ bool move_strided(Card& card, Function& function, unsigned index, const Transfer
   const std::uint64_t each = walk.dense() ? element : kBytesOfAnElement;
   std::uint64_t cost = 0;
   const std::uint64_t began = block.progress;
-  const auto count_step = [&] { count_bytes(function, block.cb, block.progress - began, cost); };
+  const auto count_step = [&] { count_bytes(function, block.cb, block.progress - began, cost + kBytesOfAStridedStep); };
   // Memory that is touched for the first time takes long: a step does so once.
   while (block.progress != transfer.bytes && cost < most && card.pool.populated_granules() == populated) {
     Rows rows = next_rows(walk, (transfer.bytes - block.progress) / element, each, most - cost);
@@ -179,7 +179,7 @@ bool move_strided(Card& card, Function& function, unsigned index, const Transfer
     move_rows(transfer, walk, rows, element);
     rows.count == 1 ? walk.advance(rows.elements) : walk.advance_rows(rows.count);
     block.progress += elements * element;
-    cost += rows.count * kBytesOfARow + elements * each;
+    cost += kBytesOfRowsAtOnce + rows.count * kBytesOfARow + elements * each;
   }
   count_step();
   return true;

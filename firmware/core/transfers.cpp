@@ -9,6 +9,7 @@
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
 #include "firmware/core/transfer.hpp"
+#include "firmware/hal/array.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
@@ -181,7 +182,11 @@ void end_transfer(Function& function, unsigned index, const Transfer& transfer, 
 }
 
 std::uint64_t longest_step(const Card& card, const Block& block) {
-  return carries_checksum(block.cb) ? kChecksumStepBytes : card.contended() ? kContendedStepBytes : kDmaStepBytes;
+  if (carries_checksum(block.cb)) {
+    const bool short_step = card.contended() && hal::array_version() == 0;
+    return short_step ? kContendedChecksumStepBytes : kChecksumStepBytes;
+  }
+  return card.contended() ? kContendedStepBytes : kDmaStepBytes;
 }
 
 // False when the block has ended.

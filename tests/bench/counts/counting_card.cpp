@@ -28,12 +28,13 @@ Table* map_table(const svp::UniqueFd& file) {
   return static_cast<Table*>(at);
 }
 
-std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, unsigned virtual_functions, bool elides_corrections) {
+std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file, const CountingOptions& counting) {
   svp::ContextOptions options;
-  options.runtime.elide_corrections = elides_corrections;
+  options.runtime.elide_corrections = counting.elides_corrections;
   svp::CardOptions& card = options.card.emplace();
   card.cores = 1;
-  card.virtual_functions = virtual_functions;
+  card.virtual_functions = counting.virtual_functions;
+  card.ports = counting.ports;
   card.emulator.extra_arguments = {"-plugin", fmt::format("{},table={}", SPYRE_COUNTING_PLUGIN, path_of(file))};
   return svp::Context::open(std::move(options));
 }
@@ -58,10 +59,8 @@ void add(Totals& to, const Totals& more) {
 
 }  // namespace
 
-CountingCard::CountingCard(unsigned virtual_functions, bool elides_corrections)
-    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)),
-      table_(map_table(file_)),
-      context_(boot(file_, virtual_functions, elides_corrections)) {
+CountingCard::CountingCard(const CountingOptions& options)
+    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)), table_(map_table(file_)), context_(boot(file_, options)) {
   bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
   client_ = std::make_unique<bench::BlockClient>(context_->device());
 }

@@ -36,14 +36,21 @@ struct Counted {
   std::map<std::string, Cost> functions;  // of the firmware and of the engine, by demangled name; others: "(kernel)"
 };
 
+struct CountingOptions {
+  unsigned virtual_functions = 0;
+  unsigned ports = 0;               // CardOptions::ports
+  bool elides_corrections = false;  // RuntimeOptions::elide_corrections
+};
+
 class CountingCard {
  public:
-  // Boots a card whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator loads no
-  // plugin. `elides_corrections`: RuntimeOptions::elide_corrections.
-  explicit CountingCard(unsigned virtual_functions = 0, bool elides_corrections = false);
+  // Boots a card of one core whose PF is the context's. Throws svp::Error, or bench::MeasurementError when the emulator
+  // loads no plugin.
+  explicit CountingCard(const CountingOptions& options = {});
   ~CountingCard();
 
   svp::Context& context() { return *context_; }
+  const svp::Card& card() const { return context_->card(); }
 
   static constexpr std::size_t kBatch = wire::kStreamCredits / 2;  // one submission of run_many()
 

@@ -80,7 +80,7 @@ TEST(InstructionCounts, OfAProgramThatWasLaunchedBeforeStayBelowTheirBounds) {
 // Two in turn, as the operations of a model, on the same tensors each time: the engine remembers both programs and the
 // driver both correction tensors.
 TEST(InstructionCounts, OfProgramsThatWereLaunchedInTurnStayBelowTheirBounds) {
-  CountingCard card(0, true);
+  CountingCard card({.elides_corrections = true});
   svp::Operations operations(card.context());
   const svp::SpyreTensor x = card.context().empty(svp::DataType::Float16, {1, 64});
   const std::vector<svp::SpyreTensor> inputs{x, x};

@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
   std::size_t functions = 0;
   app.add_option("--functions", functions, "also the N most expensive functions of the firmware, for each row");
   CLI11_PARSE(app, argc, argv);
-  counts::CountingCard card, eliding(0, true);
+  counts::CountingCard card, eliding({.elides_corrections = true});
   const auto job = bench::load_empty_kernel(card.context());
   const auto nop = svp::test::Blocks::nop();
   const auto kernel = bench::compute_block(job, card.context().runtime().allocator());

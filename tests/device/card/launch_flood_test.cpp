@@ -2,13 +2,11 @@
 // A tenant floods the card with launches whose images, a megabyte each, do not match their checksums. Hart 0 sums each
 // of them; meanwhile the heartbeat goes on. Everything is counted, nothing timed.
 #include <algorithm>
-#include <cstring>
 #include <deque>
 
-#include "shared/crc32c.hpp"
-#include "shared/kernel_abi.hpp"
 #include "shared/memory_order.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/support/kernel_image.hpp"
 
 namespace svp {
 namespace {
@@ -19,17 +17,9 @@ using test::Workbench;
 constexpr unsigned kStreams = 64;  // each launch poisons its stream
 constexpr unsigned kRounds = 4;
 
-// A kernel's image, lengthened to what one may be at most, whose last byte is not the one that was summed.
+// The longest image, whose last byte is not the one that was summed.
 std::vector<std::byte> spoilt_image(const Card& card) {
-  auto image = test::kernel_image(card, "empty");
-  wire::ImageHeader header;
-  std::memcpy(&header, image.data(), sizeof header);
-  image.resize(wire::kMaxImageBytes);
-  header.image_bytes = image.size();
-  header.crc32c = 0;
-  std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = wire::crc32c(0, image.data(), image.size());
-  std::memcpy(image.data(), &header, sizeof header);
+  auto image = test::lengthened_image(test::kernel_image(card, "empty"));
   image.back() ^= std::byte{1};
   return image;
 }

@@ -262,10 +262,10 @@ TEST_F(CommandBuffers, ACallIsConsumedBlockByBlock) {
   ASSERT_TRUE(fw::fetch_blocks(card_.card(), function, 1));
   for (std::uint64_t i = 0; i < 59; ++i) {
     EXPECT_EQ(function.streams.head(0).call.index, i);
-    ASSERT_TRUE(fw::run_streams(card_.card(), function, 1));
+    ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, 0));
     EXPECT_TRUE(driver_.collect().empty());
   }
-  ASSERT_TRUE(fw::run_streams(card_.card(), function, 1));
+  ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, 0));
   EXPECT_EQ(driver_.collect().size(), 1u);
 }
 
@@ -278,6 +278,74 @@ TEST_F(CommandBuffers, OtherStreamsRunBesideACall) {
   EXPECT_EQ(first.stream, other.id);
   kernels_.released = true;
   EXPECT_EQ(wait().stream, stream_.id);
+}
+
+// ---- being made ----------------------------------------------------------------------------------------------------
+
+class BuffersInTheMaking : public CommandBuffers {
+ protected:
+  // Asks for as many fills as a buffer may have, the first one of `first`, and lets the card judge some of them.
+  void begin(const RegionHandle& first) {
+    const Buffer known = make({nop()});
+    next_ = {known.id + 1, known.epoch + 1};
+    std::vector<ControlBlock> blocks(wire::kMaxBufferBlocks, fill(0, 128, 1));
+    blocks[0] = entry(driver_.fill(scratch_, first, 0, 128, 2));
+    write(driver_, blocks, {});
+    auto request = driver_.admin_request(AdminCommand::BufferCreate);
+    request.arguments.buffer_create = {kSource, wire::kMaxBufferBlocks, 0};
+    slot_ = driver_.send_admin(request);
+    fw::run_iteration(card_.card());
+    ASSERT_FALSE(driver_.take_admin(slot_)) << "it was made in one iteration";
+  }
+  wire::AdminReply finish() { return driver_.wait_admin(slot_).value(); }
+
+  Buffer next_;  // what the buffer will be called
+  std::uint16_t slot_ = 0;
+};
+
+TEST_F(BuffersInTheMaking, AreFoundByNobodyAndThenWhole) {
+  begin(tensor_);
+  driver_.submit(call(stream_, next_));
+  fw::run_iteration(card_.card());
+  const auto ended = driver_.collect();
+  ASSERT_EQ(ended.size(), 1u);
+  expect_end(ended[0].completion, Outcome::Rejected, Status::UnknownCommandBuffer, Field::CallBuffer, 0);
+  const auto reply = finish();
+  EXPECT_EQ(reply.outcome, Outcome::Ok);
+  EXPECT_EQ(reply.values.buffer.buffer, next_.id);
+  EXPECT_EQ(reply.values.buffer.epoch, next_.epoch);
+  reset_stream();
+  expect_ok(run_block(call(stream_, next_)));
+}
+
+TEST_F(BuffersInTheMaking, AreJudgedAgainWhenRegionsChangeMeanwhile) {
+  const RegionHandle first = driver_.acquire(2 * wire::kMiB).value();
+  begin(first);
+  (void)driver_.release(first);
+  EXPECT_EQ(finish().outcome, Outcome::Ok) << "its first block was in order when it was judged";
+  const auto end = run_block(call(stream_, next_));
+  EXPECT_EQ(end.outcome, Outcome::Rejected);
+  EXPECT_EQ(end.field, Field::FillDestination);
+}
+
+TEST_F(BuffersInTheMaking, GoWithTheQueueThatAskedForThem) {
+  const std::uint64_t pages = card_.board().pages_in_use();
+  begin(tensor_);
+  EXPECT_GT(card_.board().pages_in_use(), pages);
+  ASSERT_TRUE(driver_.reset_queue(wire::kAdminQueue));
+  EXPECT_EQ(card_.function(2).buffers.count(), 1u) << "the one that was made before";
+}
+
+TEST_F(BuffersInTheMaking, AreManyAtATimeAndAllEnd) {
+  std::vector<std::uint16_t> slots;
+  write(driver_, std::vector<ControlBlock>(wire::kMaxBufferBlocks, fill(0, 128, 1)), {});
+  auto request = driver_.admin_request(AdminCommand::BufferCreate);
+  request.arguments.buffer_create = {kSource, wire::kMaxBufferBlocks, 0};
+  for (unsigned i = 0; i < wire::kAdminSlots && driver_.admin_slot_free(); ++i) {
+    slots.push_back(driver_.send_admin(request));
+  }
+  for (const std::uint16_t slot : slots) EXPECT_EQ(driver_.wait_admin(slot).value().outcome, Outcome::Ok);
+  EXPECT_EQ(card_.function(2).buffers.count(), slots.size());
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ using wire::Outcome;
 
 constexpr std::uint64_t kRegionBytes = 16 * wire::kMiB;
 constexpr std::uint64_t kNoWatchdog = 1'000'000;  // slices
-// Of one function of weight 1: its bytes, or the step in which its time was over.
-constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes;
+// Of one function of weight 1: its bytes, or the step in which its time was over, and what the last block or command of
+// it is charged with besides its bytes.
+constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes + 128 * wire::kKiB;
 
 enum class Kind { Nops, SingleNops, Fills, ShortFills, Strided, Refused, Admin, Kernels, Calls, Buffers };
 constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills,   Kind::ShortFills, Kind::Strided,
@@ -240,6 +241,21 @@ TEST_P(FairQuanta, AFunctionThatWasQuietIsFoundAfterAQuantum) {
     constexpr std::uint64_t kQuantumBlocks = 64;
     EXPECT_LE(neighbours_[0]->ended() - ended, 2 * kQuantumBlocks);
   }
+}
+
+// Who was quiet gets no larger quantum than others have while it is served beside one of them.
+TEST_P(FairQuanta, AFunctionThatWasQuietGetsTheQuantumOfOneThatWasNot) {
+  if (GetParam() == Kind::Admin) GTEST_SKIP() << "it lets the card run while it waits";
+  add(2, GetParam());
+  for (unsigned i = 0; i < 2 * fw::kQuietLooks; ++i) step();
+  ASSERT_FALSE(card_.card().plan.busy(card_.function(kVictim)));
+  for (unsigned i = 0; i < 2 * fw::Card::kContendedBudget; ++i) victim_.submit(victim_.nop(stream_));
+  std::size_t ended = 0;
+  for (int i = 0; i < 1000 && ended == 0; ++i) {
+    step();
+    ended = victim_.collect().size();
+  }
+  EXPECT_EQ(ended, fw::Card::kContendedBudget);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FairQuanta, testing::ValuesIn(kKinds),

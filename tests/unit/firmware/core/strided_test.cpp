@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "firmware/core/charges.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "shared/crc32c.hpp"
 #include "tests/support/random_nests.hpp"
@@ -19,6 +20,7 @@ using fwtest::RawDriver;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
 using svp::test::Nest;
+using wire::ControlBlock;
 using wire::Outcome;
 using wire::Status;
 using wire::StridedLevel;
@@ -114,9 +116,10 @@ TEST_F(Strided, AStepIsBoundedInElementsAsWellAsInBytes) {
     const std::uint64_t began = function.charged();
     for (std::uint64_t moved = function.counters().bytes_to_device; function.streams.any_runnable();) {
       const std::uint64_t charged = function.charged();
-      fw::run_streams(card_.card(), function, 1);
+      fw::run_streams(card_.card(), function, 1, charged);
       const std::uint64_t once = charged == began ? fw::kBytesOfATransfer : 0;
-      EXPECT_LE(function.charged() - charged, fw::kDmaStepBytes + fw::kBytesOfARow + fw::kBytesOfAnElement + once);
+      constexpr std::uint64_t kBeyond = fw::kBytesOfRowsAtOnce + fw::kBytesOfARow + fw::kBytesOfAnElement;
+      EXPECT_LE(function.charged() - charged, fw::kDmaStepBytes + kBeyond + fw::kBytesOfAStridedStep + once);
       EXPECT_LE(function.counters().bytes_to_device - moved, c.bytes_of_a_step + 128);
       moved = function.counters().bytes_to_device;
     }
@@ -135,7 +138,13 @@ TEST_F(Strided, LevelsThatFollowEachOtherMoveAsOneRun) {
       driver_.run(driver_.strided(stream_, RawDriver::host(kHost), RawDriver::device(region, 0), 2, levels));
   ASSERT_EQ(end.outcome, Outcome::Ok);
   EXPECT_EQ(end.bytes, 512 * wire::kKiB);
-  EXPECT_LE(card_.function(2).charged() - before, 512 * wire::kKiB + 4 * fw::kBytesOfARow + fw::kBytesOfATransfer);
+  constexpr std::uint64_t kSteps = 512 * wire::kKiB / fw::kDmaStepBytes;
+  constexpr std::uint64_t kOfAStep = fw::kBytesOfAStridedStep + fw::kBytesOfRowsAtOnce + 2 * fw::kBytesOfARow;
+  ControlBlock strided{};
+  strided.header.opcode = wire::Opcode::Dma;
+  strided.payload.dma.flags = wire::kDmaStrided;
+  EXPECT_LE(card_.function(2).charged() - before,
+            512 * wire::kKiB + kSteps * kOfAStep + fw::kBytesOfATransfer + fw::charge_of_judging(strided));
 }
 
 // ---- marks ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// The longest iteration of hart 0's loop that a function can cause with each admin command, in instructions: a ring
+// full of the same, with the arguments and the state that make it dearest.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <string>
+
+#include "qemu/card.hpp"
+#include "tests/bench/counts/worst_quanta.hpp"
+
+namespace counts {
+namespace {
+
+using raw::RawDriver;
+using raw::StreamHandle;
+using wire::AdminCommand;
+using wire::Outcome;
+
+class WorstQuantaOfCommands : public WorstQuanta, public testing::WithParamInterface<AdminCommand> {
+ protected:
+  // All rows of a command. A command that is not here does not compile.
+  void measure(AdminCommand command);
+
+  void expect_bounded_flood(const std::string& what, AdminCommand command) {
+    expect_bounded(what, [&] { flood_tenant([&] { return request(command); }); });
+  }
+  void acquire_regions();
+  void release_regions();
+  void reset_streams();
+  void close_streams();
+  void cancel_blocks();
+  void test_oneself();
+  void arm_faults();
+  void reset_functions();
+  void retire_slots();
+  void bind_slots();
+  void trace();
+  void create_buffers();
+  void destroy_buffers();
+  void grant_events();
+  void revoke_grants();
+
+  // A grant of the neighbour's stream 0 to the tenant.
+  raw::GrantHandle grant() {
+    const auto reply = expect_ok(
+        manager_.driver, manager_.driver.grant_request(kOtherTarget, other_.driver, {}, kTenantTarget, tenant_.driver));
+    return {reply.values.event_grant.grant, reply.values.event_grant.epoch};
+  }
+  void revoke(const raw::GrantHandle& handle) {
+    (void)expect_ok(manager_.driver, manager_.driver.revoke_request(kTenantTarget, handle));
+  }
+  // On all streams of the tenant.
+  void wait_for(const raw::GrantHandle& handle) {
+    for (StreamHandle& stream : open_all()) {
+      tenant_.driver.submit(tenant_.driver.granted_wait(stream, handle, {}, 1'000'000'000));
+    }
+    settle();
+  }
+};
+
+void WorstQuantaOfCommands::measure(AdminCommand command) {
+  switch (command) {
+    case AdminCommand::RegionAcquire: return acquire_regions();
+    case AdminCommand::RegionRelease: return release_regions();
+    case AdminCommand::StreamOpen:
+      return expect_bounded("STREAM_OPEN", [&] {
+        flood_tenant([&] { return request(AdminCommand::StreamOpen); }, wire::kStreamsPerFunction);
+        begin_again();
+      });
+    case AdminCommand::StreamReset: return reset_streams();
+    case AdminCommand::StreamClose: return close_streams();
+    case AdminCommand::Cancel: return cancel_blocks();
+    case AdminCommand::SelfTest: return test_oneself();
+    case AdminCommand::FaultArm: return arm_faults();
+    case AdminCommand::FunctionReset: return reset_functions();
+    case AdminCommand::SlotRetire: return retire_slots();
+    case AdminCommand::SlotBind: return bind_slots();
+    case AdminCommand::QuotaSet:
+      return expect_bounded("QUOTA_SET", [&] {
+        flood_manager([&] {
+          auto quota = manager_.driver.admin_request(AdminCommand::QuotaSet);
+          quota.arguments.quota = {.target = kTenantTarget, .weight = 1, .bytes = wire::kGiB};
+          return quota;
+        });
+      });
+    case AdminCommand::FunctionQuery:
+      return expect_bounded("FUNCTION_QUERY", [&] { flood_manager([&] { return about(command); }); });
+    case AdminCommand::Trace: return trace();
+    case AdminCommand::BufferCreate: return create_buffers();
+    case AdminCommand::BufferDestroy: return destroy_buffers();
+    case AdminCommand::EventGrant: return grant_events();
+    case AdminCommand::EventRevoke: return revoke_grants();
+    // Of M it is a restart, after which nobody is there who could be late.
+    case AdminCommand::FirmwareRestart: return expect_bounded_flood("FIRMWARE_RESTART, refused", command);
+    case AdminCommand::TimelineCreate:
+    case AdminCommand::Query:
+    case AdminCommand::Stats: return expect_bounded_flood(std::string(wire::name(command)), command);
+  }
+  FAIL() << "no command";
+}
+
+void WorstQuantaOfCommands::acquire_regions() {
+  expect_bounded("REGION_ACQUIRE, refused", [&] {
+    flood_tenant([&] {
+      auto acquire = request(AdminCommand::RegionAcquire);
+      acquire.arguments.region_acquire = {12 * wire::kGiB, wire::RegionType::Tensor};
+      return acquire;
+    });
+  });
+  expect_bounded("REGION_ACQUIRE", [&] {
+    begin_again();
+    flood_tenant(
+        [&] {
+          auto acquire = request(AdminCommand::RegionAcquire);
+          acquire.arguments.region_acquire = {2 * wire::kMiB, wire::RegionType::Tensor};
+          return acquire;
+        },
+        wire::kRegionsPerFunction);
+    begin_again();
+  });
+}
+
+// Written to before: it is cleared behind the command.
+void WorstQuantaOfCommands::release_regions() {
+  expect_bounded("REGION_RELEASE of what was written", [&] {
+    begin_again();
+    StreamHandle stream;
+    std::vector<raw::RegionHandle> regions;
+    while (const auto region = tenant_.driver.acquire(8 * wire::kMiB)) {
+      const auto end = tenant_.driver.run(tenant_.driver.fill(stream, *region, 0, region->bytes, ~std::uint64_t{0}));
+      ASSERT_EQ(end.outcome, Outcome::Ok);
+      regions.push_back(*region);
+    }
+    ASSERT_FALSE(regions.empty());
+    std::vector<std::uint16_t> slots;
+    for (const auto& region : regions) {
+      auto release = request(AdminCommand::RegionRelease);
+      release.arguments.region_release = {region.id, region.generation};
+      slots.push_back(tenant_.driver.send_admin(release));
+    }
+    for (const std::uint16_t slot : slots) ASSERT_TRUE(tenant_.driver.wait_admin(slot).has_value());
+  });
+}
+
+void WorstQuantaOfCommands::reset_streams() {
+  expect_bounded("STREAM_RESET of a full stream", [&] {
+    const StreamHandle zero;
+    auto stream = tenant_.driver.open_stream().value();
+    fill_stream(stream, zero);
+    (void)tenant_.driver.reset_stream(stream);
+    begin_again();
+  });
+  expect_bounded("STREAM_RESET under 127 waits for it", [&] {
+    StreamHandle zero;
+    wait_everywhere();
+    (void)tenant_.driver.reset_stream(zero);
+    settle();
+    begin_again();
+  });
+}
+
+void WorstQuantaOfCommands::close_streams() {
+  expect_bounded("STREAM_CLOSE", [&] {
+    const auto streams = open_all();
+    auto next = streams.begin();
+    flood_tenant([&] { return tenant_.driver.stream_request(AdminCommand::StreamClose, *next++); },
+                 static_cast<unsigned>(streams.size()));
+  });
+  expect_bounded("STREAM_CLOSE under 126 waits for it", [&] {
+    auto streams = open_all();
+    for (StreamHandle& stream : streams) {
+      if (stream.id != streams.front().id) tenant_.driver.submit(tenant_.driver.event_wait(stream, streams.front(), 1));
+    }
+    settle();
+    (void)tenant_.driver.admin(tenant_.driver.stream_request(AdminCommand::StreamClose, streams.front()));
+    settle();
+    begin_again();
+  });
+}
+
+void WorstQuantaOfCommands::cancel_blocks() {
+  expect_bounded("CANCEL of the last block", [&] {
+    const StreamHandle zero;
+    auto stream = tenant_.driver.open_stream().value();
+    fill_stream(stream, zero);
+    std::uint64_t sequence = stream.next_sequence;
+    flood_tenant(
+        [&] {
+          auto cancel = request(AdminCommand::Cancel);
+          cancel.arguments.cancel = {stream.id, stream.incarnation, --sequence};
+          return cancel;
+        },
+        wire::kStreamCredits - 1);
+    begin_again();
+  });
+}
+
+void WorstQuantaOfCommands::test_oneself() {
+  for (const auto kind : {wire::SelfTestKind::Echo, wire::SelfTestKind::EnterExit, wire::SelfTestKind::Switch}) {
+    expect_bounded("SELFTEST of kind " + std::to_string(static_cast<unsigned>(kind)), [&] {
+      flood_tenant([&] {
+        auto test = request(AdminCommand::SelfTest);
+        test.arguments.self_test = {kind, 1000, kSource};
+        return test;
+      });
+    });
+  }
+}
+
+// Faults that never come, in all rows.
+void WorstQuantaOfCommands::arm_faults() {
+  expect_bounded("FAULT_ARM, refused", [&] { flood_tenant([&] { return request(AdminCommand::FaultArm); }); });
+  expect_bounded("FAULT_ARM", [&] {
+    std::uint32_t row = 0;
+    flood_manager(
+        [&] {
+          auto arm = manager_.driver.admin_request(AdminCommand::FaultArm);
+          wire::FaultSpec& fault = arm.arguments.fault;
+          fault.operation = wire::FaultOperation::Arm;
+          fault.point = wire::FaultPoint::Completion;
+          fault.action = wire::FaultAction::Suppress;
+          fault.fault = row++;
+          fault.trigger = {};
+          return arm;
+        },
+        wire::kFaultRows);
+    auto disarm = manager_.driver.admin_request(AdminCommand::FaultArm);
+    disarm.arguments.fault.operation = wire::FaultOperation::DisarmAll;
+    (void)expect_ok(manager_.driver, disarm);
+  });
+}
+
+void WorstQuantaOfCommands::reset_functions() {
+  const auto flood_with_resets = [&](const std::string& what, const std::function<void()>& prepare) {
+    expect_bounded("FUNCTION_RESET " + what, [&] {
+      prepare();
+      (void)expect_ok(manager_.driver, about(AdminCommand::FunctionReset));
+      begin_again();
+    });
+    expect_bounded("status 0 " + what, [&] {
+      prepare();
+      begin_again();
+    });
+  };
+  flood_with_resets("under waits of all streams", [&] { wait_everywhere(); });
+  flood_with_resets("under waits by a grant", [&] { wait_for(grant()); });
+  flood_with_resets("with full streams", [&] {
+    const StreamHandle zero;
+    for (int i = 0; i < 4; ++i) {
+      auto stream = tenant_.driver.open_stream().value();
+      fill_stream(stream, zero);
+    }
+  });
+  flood_with_resets("with command buffers of 64 blocks", [&] {
+    StreamHandle nowhere;
+    for (unsigned i = 0; i < 64; ++i) (void)make_buffer(tenant_.driver.nop(nowhere));
+  });
+  flood_with_resets("with as many command buffers as there can be", [&] {
+    StreamHandle nowhere;
+    auto create = request(AdminCommand::BufferCreate);
+    create.arguments.buffer_create = {kSource, 1, 0};
+    (void)make_buffer(tenant_.driver.nop(nowhere), 1);
+    for (unsigned i = 1; i < wire::kCommandBuffers; ++i) (void)expect_ok(tenant_.driver, create);
+  });
+}
+
+// Once: a fixed slot is never bound again.
+void WorstQuantaOfCommands::retire_slots() {
+  wait_everywhere();
+  expect_bounded_at_once("SLOT_RETIRE under waits of all streams",
+                         [&] { (void)expect_ok(manager_.driver, about(AdminCommand::SlotRetire)); });
+}
+
+void WorstQuantaOfCommands::bind_slots() {
+  qemu::Machine& machine = card_.context().card().machine();
+  (void)expect_ok(manager_.driver, about(AdminCommand::SlotRetire));
+  // The owner before had a peer, too.
+  ASSERT_TRUE(machine.disconnect_peer(kTenant, qemu::kHostPeer).has_value());
+  expect_bounded("SLOT_BIND and SLOT_RETIRE", [&] {
+    const auto window = machine.plug_window(0, 4 * wire::kMiB);
+    ASSERT_TRUE(window.has_value());
+    const auto peer = machine.connect_peer(kTenant);
+    ASSERT_TRUE(peer.has_value());
+    auto bind = about(AdminCommand::SlotBind);
+    bind.arguments.bind = {kTenantTarget, kFirstPort + window->port, window->serial, peer->slot, peer->id};
+    (void)expect_ok(manager_.driver, bind);
+    (void)expect_ok(manager_.driver, about(AdminCommand::SlotRetire));
+    ASSERT_TRUE(machine.disconnect_peer(peer->slot, peer->id).has_value());
+    while (!machine.window_gone(window->serial).value()) manager_.driver.pump();
+  });
+}
+
+// What is emptied is full: each block leaves entries.
+void WorstQuantaOfCommands::trace() {
+  const auto switched = [&](std::uint32_t on) {
+    auto trace = request(AdminCommand::Trace);
+    trace.arguments.trace.on = on;
+    return trace;
+  };
+  expect_bounded("TRACE", [&] { flood_tenant([&] { return switched(1); }); });
+  StreamHandle stream;
+  expect_bounded("TRACE, full", [&] {
+    (void)expect_ok(tenant_.driver, switched(1));
+    for (int i = 0; i < 4; ++i) flood_blocks([&] { return tenant_.driver.nop(stream); });
+    flood_tenant([&] { return switched(1); });
+  });
+  (void)expect_ok(tenant_.driver, switched(0));
+}
+
+void WorstQuantaOfCommands::create_buffers() {
+  StreamHandle nowhere;
+  const auto row = [&](const std::string& what, const wire::ControlBlock& block, std::uint32_t data_bytes) {
+    expect_bounded("BUFFER_CREATE, 64 " + what, [&] {
+      for (int i = 0; i < 4; ++i) destroy(make_buffer(block, wire::kMaxBufferBlocks, data_bytes));
+    });
+  };
+  RawDriver& driver = tenant_.driver;
+  row("NOPs", driver.nop(nowhere), 0);
+  row("NOPs and all data", driver.nop(nowhere), wire::kMaxBufferDataBytes);
+  row("transfers", driver.dma(nowhere, RawDriver::device(region_, 0), RawDriver::device(region_, wire::kMiB), 128), 0);
+  row("nests", deepest_nest(nowhere), 0);
+  const auto image = empty_kernel();
+  load(0, image);
+  row("launches", launch(nowhere, 0, image.size()), 0);
+}
+
+void WorstQuantaOfCommands::destroy_buffers() {
+  StreamHandle nowhere;
+  expect_bounded("BUFFER_DESTROY", [&] {
+    std::vector<BufferName> buffers;
+    for (int i = 0; i < 16; ++i)
+      buffers.push_back(make_buffer(tenant_.driver.nop(nowhere), wire::kMaxBufferBlocks, wire::kMaxBufferDataBytes));
+    auto next = buffers.begin();
+    flood_tenant(
+        [&] {
+          auto destroy = request(AdminCommand::BufferDestroy);
+          destroy.arguments.buffer_destroy = {next->buffer, 0, next->epoch};
+          ++next;
+          return destroy;
+        },
+        static_cast<unsigned>(buffers.size()));
+  });
+}
+
+void WorstQuantaOfCommands::grant_events() {
+  expect_bounded("EVENT_GRANT", [&] {
+    std::vector<StreamHandle> streams;
+    while (auto stream = other_.driver.open_stream()) streams.push_back(*stream);
+    ASSERT_GE(streams.size(), wire::kGrantsPerFunction);
+    auto next = streams.begin();
+    flood_manager(
+        [&] {
+          return manager_.driver.grant_request(kOtherTarget, other_.driver, *next++, kTenantTarget, tenant_.driver);
+        },
+        wire::kGrantsPerFunction);
+    begin_again();
+    for (const StreamHandle& stream : streams) {
+      (void)other_.driver.admin(other_.driver.stream_request(AdminCommand::StreamClose, stream));
+    }
+  });
+}
+
+void WorstQuantaOfCommands::revoke_grants() {
+  expect_bounded("EVENT_REVOKE", [&] {
+    for (int i = 0; i < 16; ++i) revoke(grant());
+  });
+  expect_bounded("EVENT_REVOKE under 127 waits by it", [&] {
+    const auto handle = grant();
+    wait_for(handle);
+    revoke(handle);
+    settle();
+    begin_again();
+  });
+}
+
+TEST_P(WorstQuantaOfCommands, AreBounded) { measure(GetParam()); }
+
+std::vector<AdminCommand> commands() {
+  std::vector<AdminCommand> all;
+  for (unsigned i = 1; i <= static_cast<unsigned>(wire::kLastAdminCommand); ++i) {
+    all.push_back(static_cast<AdminCommand>(i));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WorstQuantaOfCommands, testing::ValuesIn(commands()),
+                         [](const auto& row) { return std::string(wire::name(row.param)); });
+
+}  // namespace
+}  // namespace counts
