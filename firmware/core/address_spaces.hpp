@@ -104,8 +104,8 @@ class AddressSpaces {
   // Bytes that were summed, copied and cleared for launches, since boot: what they took of hart 0 before they ran.
   std::uint64_t prepared_bytes() const { return prepared_bytes_; }
   void note_prepared(std::uint64_t bytes) { prepared_bytes_ += bytes; }
-  // What an image costs to be loaded besides its bytes: page tables, and room for it.
-  static constexpr std::uint64_t kBytesOfALoad = 64 * 1024;
+  // What an image costs to be loaded besides its bytes: page tables, and room for it, which may be a new space.
+  static constexpr std::uint64_t kBytesOfALoad = 256 * 1024;
 
  private:
   // What the cores hold of one function.

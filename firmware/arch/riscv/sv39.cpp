@@ -2,7 +2,6 @@
 #include "firmware/arch/riscv/sv39.hpp"
 
 #include <atomic>
-#include <cstring>
 
 #include "firmware/hal/memory.hpp"
 
@@ -92,7 +91,7 @@ struct Sv39Tables::Mapping {
 std::uint64_t Sv39Tables::new_table() {
   const std::uint64_t page = arena_.allocate(kPage);
   if (page == 0) return 0;
-  std::memset(hal::pointer(page), 0, kPage);
+  hal::fill(hal::pointer(page), 0, kPage);
   ++table_pages_;
   return page;
 }
@@ -101,7 +100,7 @@ void Sv39Tables::free_table(std::uint64_t address) {
   if (!arena_.release(address, kPage)) return;
   --table_pages_;
   // Whoever still walks a table that is gone finds nothing, whatever the page becomes next.
-  std::memset(hal::pointer(address), 0, kPage);
+  hal::fill(hal::pointer(address), 0, kPage);
 }
 
 std::uint64_t Sv39Tables::create_root() { return new_table(); }

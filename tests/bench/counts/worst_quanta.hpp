@@ -28,9 +28,9 @@ inline constexpr std::uint64_t kMostInstructions = 65'000;
 // Of a loop of few instructions (checksums, elements one by one) it executes three thousand, and the quantum that they
 // use up ends by its time.
 inline constexpr std::uint64_t kMostOfLoops = 4 * kMostInstructions;
-// A function whose cached images leave no room for another one gets a new address space in one step, of which two
-// thirds are its scratchpad, 2 MiB of zeros (docs/isolation.md, "What is charged").
-inline constexpr std::uint64_t kMostOfANewSpace = 140'000;
+// A function whose cached images leave no room for another one gets a new address space in one step (docs/isolation.md,
+// "What is charged").
+inline constexpr std::uint64_t kMostOfANewSpace = 95'000;
 
 // A function in the hands of a raw client.
 struct Client {

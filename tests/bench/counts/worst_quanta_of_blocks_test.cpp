@@ -118,7 +118,7 @@ void WorstQuantaOfBlocks::compute() {
           ASSERT_EQ(end.completion.outcome, wire::Outcome::Ok) << wire::name(end.completion.status);
         }
       },
-      std::max(most_of_loops(), kMostOfANewSpace));
+      most_of_loops());
 }
 
 void WorstQuantaOfBlocks::signal() {

@@ -25,7 +25,7 @@ constexpr std::uint64_t kRegionBytes = 16 * wire::kMiB;
 constexpr std::uint64_t kNoWatchdog = 1'000'000;  // slices
 // Of one function of weight 1: its bytes, or the step in which its time was over, and what the last block or command of
 // it is charged with besides its bytes.
-constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes + 128 * wire::kKiB;
+constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes + fw::AddressSpaces::kBytesOfALoad;
 
 enum class Kind { Nops, SingleNops, Fills, ShortFills, Strided, Refused, Admin, Kernels, Calls, Buffers };
 constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills,   Kind::ShortFills, Kind::Strided,

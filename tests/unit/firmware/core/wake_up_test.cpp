@@ -44,7 +44,7 @@ class Doorbell {
 void think(std::mt19937_64& random) {
   // From nothing to well beyond the card's spin time, so that every interleaving with its way to sleep comes up.
   volatile unsigned spin = 0;
-  for (std::uint64_t n = std::uint64_t{1} << random() % 14; n > 0; --n) spin = spin + 1;
+  for (std::uint64_t n = std::uint64_t{1} << random() % 17; n > 0; --n) spin = spin + 1;
 }
 
 class WakeUp : public testing::TestWithParam<bool> {};

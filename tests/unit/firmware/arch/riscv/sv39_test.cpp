@@ -21,6 +21,9 @@ alignas(4096) std::byte memory[kMemoryBytes];
 }  // namespace
 
 std::byte* hal::pointer(PhysicalAddress address) { return memory + (address - kMemoryBase); }
+void hal::fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
+  for (std::uint64_t i = 0; i < bytes; i += sizeof pattern) std::memcpy(to + i, &pattern, sizeof pattern);
+}
 
 namespace riscv {
 namespace {
