@@ -200,6 +200,7 @@ void WorstQuantaOfBlocks::call() {
   // Several buffers, so that each call judges one.
   constexpr unsigned kBuffers = 32;
   std::vector<BufferName> buffers;
+  buffers.reserve(kBuffers);
   for (unsigned i = 0; i < kBuffers; ++i) buffers.push_back(make_buffer(rows[4].block));
   expect_bounded("CALLs of 64 launches each, judged again", [&] {
     for (int round = 0; round < 4; ++round) {
@@ -214,10 +215,12 @@ void WorstQuantaOfBlocks::call_prepared() {
   StreamHandle nowhere;
   const auto image = empty_kernel();
   load(0, image);
+  constexpr unsigned kBuffers = 64;
   std::vector<BufferName> buffers;
-  for (unsigned i = 0; i < 64; ++i) buffers.push_back(make_buffer(launch(nowhere, 0, image.size()), 1));
+  buffers.reserve(kBuffers);
+  for (unsigned i = 0; i < kBuffers; ++i) buffers.push_back(make_buffer(launch(nowhere, 0, image.size()), 1));
   unsigned next = 0;
-  expect_bounded_flood("PREPARED", [&] { return call_of(stream_, buffers[next++ % 64], Opcode::Prepared); });
+  expect_bounded_flood("PREPARED", [&] { return call_of(stream_, buffers[next++ % kBuffers], Opcode::Prepared); });
   expect_bounded("PREPARED, judged again", [&] {
     for (int round = 0; round < 4; ++round) {
       change_regions();
@@ -258,6 +261,7 @@ TEST_P(WorstQuantaOfBlocks, AreBounded) { measure(GetParam()); }
 
 std::vector<Opcode> opcodes() {
   std::vector<Opcode> all;
+  all.reserve(static_cast<std::size_t>(wire::kLastOpcode) + 1);
   for (unsigned i = 0; i <= static_cast<unsigned>(wire::kLastOpcode); ++i) all.push_back(static_cast<Opcode>(i));
   return all;
 }

@@ -268,8 +268,11 @@ void WorstQuantaOfCommands::reset_functions() {
 // Once: a fixed slot is never bound again.
 void WorstQuantaOfCommands::retire_slots() {
   wait_everywhere();
-  expect_bounded_at_once("SLOT_RETIRE under waits of all streams",
-                         [&] { (void)expect_ok(manager_.driver, about(AdminCommand::SlotRetire)); });
+  expect_bounded_at_once("SLOT_RETIRE under waits of all streams", [&] {
+    (void)expect_ok(manager_.driver, about(AdminCommand::SlotRetire));
+    // An iteration counts when it has ended, which may be after its replies are read.
+    (void)expect_ok(manager_.driver, about(AdminCommand::FunctionQuery, kOtherTarget));
+  });
 }
 
 void WorstQuantaOfCommands::bind_slots() {
@@ -328,8 +331,10 @@ void WorstQuantaOfCommands::create_buffers() {
 void WorstQuantaOfCommands::destroy_buffers() {
   StreamHandle nowhere;
   expect_bounded("BUFFER_DESTROY", [&] {
+    constexpr std::size_t kBuffers = 16;
     std::vector<BufferName> buffers;
-    for (int i = 0; i < 16; ++i)
+    buffers.reserve(kBuffers);
+    for (std::size_t i = 0; i < kBuffers; ++i)
       buffers.push_back(make_buffer(tenant_.driver.nop(nowhere), wire::kMaxBufferBlocks, wire::kMaxBufferDataBytes));
     auto next = buffers.begin();
     flood_tenant(
