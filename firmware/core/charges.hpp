@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/hal/array.hpp"
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
 
@@ -22,6 +23,14 @@ constexpr std::uint64_t charge_of_judging(const wire::ControlBlock& block) {
     default: return 6 * 1024;
   }
 }
+// What summing so many bytes costs while others are busy: CRC32C under emulation goes at a twentieth of the speed of a
+// copy, or less. With nobody else busy a quantum of sums ends by its time alone.
+inline std::uint64_t charge_of_summing(std::uint64_t bytes) {
+  constexpr std::uint64_t kCopies = 24;
+  return hal::array_version() != 0 ? bytes : kCopies * bytes;
+}
+// What a launch costs on each of its cores, besides the empty block that its COMPUTE is and its operands' bytes.
+inline constexpr std::uint64_t kBytesOfALaunch = 24 * 1024;
 // What a PATCH costs besides its bytes and its block.
 inline constexpr std::uint64_t kBytesOfAPatch = 24 * 1024;
 
@@ -69,8 +78,9 @@ inline constexpr std::uint64_t kFreeCorrectionBytes = 4 * 1024;
 enum class BlockCharge : std::uint8_t {
   Nothing,
   Bytes,  // moved; of a strided transfer what dispatcher.hpp says of its parts, and charge_of_judging()
-  // AddressSpaces::kBytesOfALoad, bytes of the image that are summed and copied, of pools that are cleared, of a large
-  // correction tensor for
+  // kBytesOfALaunch on each core, AddressSpaces::kBytesOfALoad, bytes of the image that are summed
+  // (charge_of_summing()) and copied, of pools that are cleared, of a large correction tensor for each core; and the
+  // time of its slices
   Image,
   // each core; and the time of its slices
   Looks,   // kBytesOfALook for each wait that is looked at

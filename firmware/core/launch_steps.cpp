@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // COMPUTE: from a stream's head to a launch on the cores, and back.
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
@@ -111,7 +112,10 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
   const Launches::Start start = card.launches.start(function, index, block, stream.launch, why);
   card.heart.stepped(hal::now());
   switch (start) {
-    case Launches::Start::Unfinished: function.streams.note_image_check(); return;
+    case Launches::Start::Unfinished:
+      if (card.contended()) function.charge(charge_of_summing(kEmulatedImageStepBytes));
+      function.streams.note_image_check();
+      return;
     case Launches::Start::Started:
       note_start(function, index, block, card.heart.stepped_at());
       stream.phase = Stream::Phase::Computing;

@@ -143,6 +143,7 @@ void Launches::bring_correction(const Function& function, ContextSlot& slot, con
 void Launches::prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
                              const Block& block, const wire::ComputePayload& compute) {
   ContextSlot& slot = place.slot();
+  spaces_->note_prepared(kBytesOfALaunch);
   spaces_->restore_pool(place);
   const ContextSlot::Told told{compute.correction_bytes, index, parts, place.area};
   if (slot.told != told) [[unlikely]]

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "firmware/core/card.hpp"
+#include "firmware/core/charges.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
@@ -228,7 +229,10 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
     return;
   }
   if (shot && shot->action == FaultAction::Corrupt) corrupt_step(block, transfer, from, shot->argument);
-  if (carries_checksum(block.cb)) sum_step(block, transfer, from);
+  if (carries_checksum(block.cb)) {
+    sum_step(block, transfer, from);
+    if (card.contended()) function.charge(charge_of_summing(block.progress - from));
+  }
   const std::uint64_t now = hal::now();
   card.heart.stepped(now);
   const bool slow = shot && shot->action == FaultAction::Slow;

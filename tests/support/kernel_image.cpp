@@ -7,8 +7,6 @@
 #include <string>
 
 #include "host_driver/base/error.hpp"
-#include "shared/crc32c.hpp"
-#include "shared/kernel_abi.hpp"
 
 namespace svp::test {
 
@@ -26,18 +24,6 @@ std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::
   }
   std::vector<std::byte> image(bytes.size());
   std::memcpy(image.data(), bytes.data(), bytes.size());
-  return image;
-}
-
-std::vector<std::byte> lengthened_image(std::vector<std::byte> image) {
-  wire::ImageHeader header;
-  std::memcpy(&header, image.data(), sizeof header);
-  image.resize(wire::kMaxImageBytes);
-  header.image_bytes = image.size();
-  header.crc32c = 0;
-  std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = wire::crc32c(0, image.data(), image.size());
-  std::memcpy(image.data(), &header, sizeof header);
   return image;
 }
 

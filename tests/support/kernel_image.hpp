@@ -15,7 +15,5 @@ std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::
 inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
   return kernel_image(card.options().firmware, name);
 }
-// The image with zeros behind it, as long as one may be, and a checksum that is right.
-std::vector<std::byte> lengthened_image(std::vector<std::byte> image);
 
 }  // namespace svp::test

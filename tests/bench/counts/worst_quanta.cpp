@@ -54,13 +54,18 @@ void WorstQuanta::expect_bounded_at_once(const std::string& what, const std::fun
 
 // ---- rings full of the same
 
-void WorstQuanta::flood(RawDriver& driver, const std::function<wire::AdminRequest()>& make, unsigned requests) {
+void WorstQuanta::flood(RawDriver& driver, const std::function<wire::AdminRequest()>& make, unsigned requests,
+                        Outcome expected) {
   while (requests != 0) {
     std::vector<std::uint16_t> slots;
     for (; requests != 0 && slots.size() < wire::kAdminSlots && driver.admin_slot_free(); --requests) {
       slots.push_back(driver.send_admin(make()));
     }
-    for (const std::uint16_t slot : slots) ASSERT_TRUE(driver.wait_admin(slot).has_value());
+    for (const std::uint16_t slot : slots) {
+      const auto reply = driver.wait_admin(slot);
+      ASSERT_TRUE(reply.has_value());
+      ASSERT_EQ(reply->outcome, expected) << wire::name(reply->status) << " " << wire::name(reply->field);
+    }
   }
 }
 
@@ -68,9 +73,15 @@ void WorstQuanta::flood_blocks(const std::function<ControlBlock()>& make) {
   constexpr unsigned kRounds = 8, kBlocks = 100;
   for (unsigned round = 0; round < kRounds; ++round) {
     for (unsigned i = 0; i < kBlocks; ++i) tenant_.driver.submit(make());
-    for (const raw::Ended& end : tenant_.driver.wait_for(kBlocks)) {
-      ASSERT_EQ(end.completion.outcome, Outcome::Ok) << wire::name(end.completion.status);
-    }
+    expect_all_ok(kBlocks);
+  }
+}
+
+void WorstQuanta::expect_all_ok(std::size_t blocks) {
+  const auto ended = tenant_.driver.wait_for(blocks);
+  ASSERT_EQ(ended.size(), blocks);
+  for (const raw::Ended& end : ended) {
+    ASSERT_EQ(end.completion.outcome, Outcome::Ok) << wire::name(end.completion.status);
   }
 }
 

@@ -25,8 +25,7 @@ namespace counts {
 // fw::kQuantumTicks are 60 microseconds, and the emulator executes about a thousand instructions of the firmware in one
 // (docs/performance.md, "Counts"); 5000 are the loop's own part, a heartbeat, and what the last step is finished with.
 inline constexpr std::uint64_t kMostInstructions = 65'000;
-// Of a loop of few instructions (checksums, elements one by one) it executes three thousand, and the quantum that they
-// use up ends by its time.
+// Of a loop of few instructions (checksums, elements one by one) it executes two to three thousand.
 inline constexpr std::uint64_t kMostOfLoops = 4 * kMostInstructions;
 // A function whose cached images leave no room for another one gets a new address space in one step (docs/isolation.md,
 // "What is charged").
@@ -69,15 +68,20 @@ class WorstQuanta : public testing::Test {
   // ---- rings full of the same
 
   // Requests go out together, so that a quantum takes as many as it may.
-  void flood(raw::RawDriver& driver, const std::function<wire::AdminRequest()>& make, unsigned requests);
-  void flood_tenant(const std::function<wire::AdminRequest()>& make, unsigned requests = 4 * wire::kAdminSlots) {
-    flood(tenant_.driver, make, requests);
+  void flood(raw::RawDriver& driver, const std::function<wire::AdminRequest()>& make, unsigned requests,
+             wire::Outcome expected);
+  static constexpr unsigned kMany = 4 * wire::kAdminSlots;
+  void flood_tenant(const std::function<wire::AdminRequest()>& make, unsigned requests = kMany,
+                    wire::Outcome expected = wire::Outcome::Ok) {
+    flood(tenant_.driver, make, requests, expected);
   }
-  void flood_manager(const std::function<wire::AdminRequest()>& make, unsigned requests = 4 * wire::kAdminSlots) {
-    flood(manager_.driver, make, requests);
+  void flood_manager(const std::function<wire::AdminRequest()>& make, unsigned requests = kMany) {
+    flood(manager_.driver, make, requests, wire::Outcome::Ok);
   }
-  // Likewise blocks of the tenant.
+  // Likewise blocks of the tenant, which end OK.
   void flood_blocks(const std::function<wire::ControlBlock()>& make);
+  // Those that were submitted end OK.
+  void expect_all_ok(std::size_t blocks);
 
   // ---- states that make a request dear
 

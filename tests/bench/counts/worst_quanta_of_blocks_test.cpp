@@ -8,7 +8,7 @@
 
 #include "shared/kernel_abi.hpp"
 #include "tests/bench/counts/worst_quanta.hpp"
-#include "tests/support/kernel_image.hpp"
+#include "tests/support/lengthened_image.hpp"
 
 namespace counts {
 namespace {
@@ -114,9 +114,7 @@ void WorstQuantaOfBlocks::compute() {
       "COMPUTE of the largest image",
       [&] {
         for (unsigned i = 0; i < 2 * kLargest; ++i) tenant_.driver.submit(launch(stream_, at(i), largest.size()));
-        for (const raw::Ended& end : tenant_.driver.wait_for(2 * kLargest)) {
-          ASSERT_EQ(end.completion.outcome, wire::Outcome::Ok) << wire::name(end.completion.status);
-        }
+        expect_all_ok(2 * kLargest);
       },
       most_of_loops());
 }
@@ -157,6 +155,7 @@ void WorstQuantaOfBlocks::wait() {
   const StreamHandle zero;
   auto stream = driver.open_stream().value();
   driver.submit(driver.event_signal(stream_, 1));
+  expect_all_ok(1);
   expect_bounded_flood("EVENT_WAIT, fulfilled", [&] { return driver.event_wait(stream, zero, 1); });
   expect_bounded("EVENT_WAIT of each stream for the next", [&] {
     begin_again();
@@ -184,9 +183,7 @@ void WorstQuantaOfBlocks::call() {
     const auto buffer = make_buffer(row.block);
     const auto call = [&](unsigned calls) {
       for (unsigned i = 0; i < calls; ++i) driver.submit(call_of(stream_, buffer));
-      for (const raw::Ended& end : driver.wait_for(calls)) {
-        ASSERT_EQ(end.completion.outcome, wire::Outcome::Ok) << wire::name(end.completion.status);
-      }
+      expect_all_ok(calls);
     };
     expect_bounded("CALL of 64 " + row.what, [&] { call(32); });
     expect_bounded("CALL of 64 " + row.what + ", judged again", [&] {
@@ -206,7 +203,7 @@ void WorstQuantaOfBlocks::call() {
     for (int round = 0; round < 4; ++round) {
       change_regions();
       for (const BufferName& buffer : buffers) driver.submit(call_of(stream_, buffer));
-      (void)driver.wait_for(buffers.size());
+      expect_all_ok(buffers.size());
     }
   });
 }
@@ -225,7 +222,7 @@ void WorstQuantaOfBlocks::call_prepared() {
     for (int round = 0; round < 4; ++round) {
       change_regions();
       for (const BufferName& buffer : buffers) tenant_.driver.submit(call_of(stream_, buffer, Opcode::Prepared));
-      (void)tenant_.driver.wait_for(buffers.size());
+      expect_all_ok(buffers.size());
     }
   });
 }

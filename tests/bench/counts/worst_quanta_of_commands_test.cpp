@@ -8,6 +8,7 @@
 
 #include "qemu/card.hpp"
 #include "tests/bench/counts/worst_quanta.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace counts {
 namespace {
@@ -22,8 +23,8 @@ class WorstQuantaOfCommands : public WorstQuanta, public testing::WithParamInter
   // All rows of a command. A command that is not here does not compile.
   void measure(AdminCommand command);
 
-  void expect_bounded_flood(const std::string& what, AdminCommand command) {
-    expect_bounded(what, [&] { flood_tenant([&] { return request(command); }); });
+  void expect_bounded_flood(const std::string& what, AdminCommand command, Outcome expected = Outcome::Ok) {
+    expect_bounded(what, [&] { flood_tenant([&] { return request(command); }, kMany, expected); });
   }
   void acquire_regions();
   void release_regions();
@@ -65,7 +66,7 @@ void WorstQuantaOfCommands::measure(AdminCommand command) {
     case AdminCommand::RegionRelease: return release_regions();
     case AdminCommand::StreamOpen:
       return expect_bounded("STREAM_OPEN", [&] {
-        flood_tenant([&] { return request(AdminCommand::StreamOpen); }, wire::kStreamsPerFunction);
+        flood_tenant([&] { return request(AdminCommand::StreamOpen); }, wire::kStreamsPerFunction - 1);
         begin_again();
       });
     case AdminCommand::StreamReset: return reset_streams();
@@ -92,8 +93,10 @@ void WorstQuantaOfCommands::measure(AdminCommand command) {
     case AdminCommand::EventGrant: return grant_events();
     case AdminCommand::EventRevoke: return revoke_grants();
     // Of M it is a restart, after which nobody is there who could be late.
-    case AdminCommand::FirmwareRestart: return expect_bounded_flood("FIRMWARE_RESTART, refused", command);
+    case AdminCommand::FirmwareRestart:
+      return expect_bounded_flood("FIRMWARE_RESTART, refused", command, Outcome::Rejected);
     case AdminCommand::TimelineCreate:
+      return expect_bounded_flood("TIMELINE_CREATE, refused", command, Outcome::Rejected);
     case AdminCommand::Query:
     case AdminCommand::Stats: return expect_bounded_flood(std::string(wire::name(command)), command);
   }
@@ -102,11 +105,16 @@ void WorstQuantaOfCommands::measure(AdminCommand command) {
 
 void WorstQuantaOfCommands::acquire_regions() {
   expect_bounded("REGION_ACQUIRE, refused", [&] {
-    flood_tenant([&] {
-      auto acquire = request(AdminCommand::RegionAcquire);
-      acquire.arguments.region_acquire = {12 * wire::kGiB, wire::RegionType::Tensor};
-      return acquire;
-    });
+    begin_again();
+    while (tenant_.driver.acquire(12 * wire::kGiB)) {  // bounded: a function has so many regions
+    }
+    flood_tenant(
+        [&] {
+          auto acquire = request(AdminCommand::RegionAcquire);
+          acquire.arguments.region_acquire = {12 * wire::kGiB, wire::RegionType::Tensor};
+          return acquire;
+        },
+        kMany, Outcome::Rejected);
   });
   expect_bounded("REGION_ACQUIRE", [&] {
     begin_again();
@@ -116,7 +124,7 @@ void WorstQuantaOfCommands::acquire_regions() {
           acquire.arguments.region_acquire = {2 * wire::kMiB, wire::RegionType::Tensor};
           return acquire;
         },
-        wire::kRegionsPerFunction);
+        wire::kRegionsPerFunction - 2);  // one is the fixture's, one for programs
     begin_again();
   });
 }
@@ -196,21 +204,27 @@ void WorstQuantaOfCommands::cancel_blocks() {
   });
 }
 
+// The PF's, whose owner is the library: one at a time, which is what a quantum has.
 void WorstQuantaOfCommands::test_oneself() {
+  constexpr int kTests = 8;
   for (const auto kind : {wire::SelfTestKind::Echo, wire::SelfTestKind::EnterExit, wire::SelfTestKind::Switch}) {
     expect_bounded("SELFTEST of kind " + std::to_string(static_cast<unsigned>(kind)), [&] {
-      flood_tenant([&] {
-        auto test = request(AdminCommand::SelfTest);
-        test.arguments.self_test = {kind, 1000, kSource};
-        return test;
-      });
+      svp::Device& device = card_.context().device();
+      auto test = svp::test::admin_request(AdminCommand::SelfTest);
+      test.arguments.self_test = {kind, 1'000'000, device.host_memory_offset()};
+      for (int i = 0; i < kTests; ++i) {
+        keep_neighbour_busy();
+        const auto reply = svp::value_or_throw(device.admin(test));
+        ASSERT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status);
+        EXPECT_LT(reply.values.self_test.rounds, 1'000'000u) << "it did not end for the neighbour";
+      }
     });
   }
 }
 
 // Faults that never come, in all rows.
 void WorstQuantaOfCommands::arm_faults() {
-  expect_bounded("FAULT_ARM, refused", [&] { flood_tenant([&] { return request(AdminCommand::FaultArm); }); });
+  expect_bounded_flood("FAULT_ARM, refused", AdminCommand::FaultArm, Outcome::Rejected);
   expect_bounded("FAULT_ARM", [&] {
     std::uint32_t row = 0;
     flood_manager(
@@ -218,10 +232,10 @@ void WorstQuantaOfCommands::arm_faults() {
           auto arm = manager_.driver.admin_request(AdminCommand::FaultArm);
           wire::FaultSpec& fault = arm.arguments.fault;
           fault.operation = wire::FaultOperation::Arm;
-          fault.point = wire::FaultPoint::Completion;
-          fault.action = wire::FaultAction::Suppress;
+          fault.point = wire::FaultPoint::DmaStep;
+          fault.action = wire::FaultAction::Abort;
           fault.fault = row++;
-          fault.trigger = {};
+          fault.trigger = wire::occurrences(1'000'000'000);
           return arm;
         },
         wire::kFaultRows);

@@ -7,6 +7,7 @@
 #include "shared/memory_order.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/support/kernel_image.hpp"
+#include "tests/support/lengthened_image.hpp"
 
 namespace svp {
 namespace {

@@ -12,8 +12,8 @@
 #include "firmware/core/image.hpp"
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/hart.hpp"
-#include "shared/crc32c.hpp"
 #include "shared/timeouts.hpp"
+#include "tests/support/lengthened_image.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 
 namespace {
@@ -30,19 +30,10 @@ constexpr std::uint64_t kStepTicks = fw::kImageStepBytes / kClock.summed_bytes_p
 constexpr std::uint64_t kOverheadTicks = 300;  // readings of the clock and moves of single sticks
 constexpr std::uint64_t kImageBytes = wire::kMaxImageBytes;
 constexpr std::uint64_t kImageAt = fwtest::kImageStride * 32;  // behind the small ones
-constexpr std::uint64_t kSpoiltAt = 16 * wire::kKiB;           // in the padding: summed by the first step
+constexpr std::uint64_t kSpoiltAt = 16 * wire::kKiB;           // in the padding: summed in the first iteration
 
-// The image of a program, as long as one may be.
 std::vector<std::byte> long_image(Program program) {
-  auto image = fwtest::image_of(program);
-  auto header = *reinterpret_cast<wire::ImageHeader*>(image.data());
-  image.resize(kImageBytes, std::byte{0x7e});
-  header.image_bytes = image.size();
-  header.crc32c = 0;
-  std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = wire::crc32c(0, image.data(), image.size());
-  std::memcpy(image.data(), &header, sizeof header);
-  return image;
+  return svp::test::lengthened_image(fwtest::image_of(program), std::byte{0x7e});
 }
 
 struct Tenant {

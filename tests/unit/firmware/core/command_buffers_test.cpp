@@ -262,10 +262,10 @@ TEST_F(CommandBuffers, ACallIsConsumedBlockByBlock) {
   ASSERT_TRUE(fw::fetch_blocks(card_.card(), function, 1));
   for (std::uint64_t i = 0; i < 59; ++i) {
     EXPECT_EQ(function.streams.head(0).call.index, i);
-    ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, 0));
+    ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, fw::charged_so_far(card_.card(), function)));
     EXPECT_TRUE(driver_.collect().empty());
   }
-  ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, 0));
+  ASSERT_TRUE(fw::run_streams(card_.card(), function, 1, fw::charged_so_far(card_.card(), function)));
   EXPECT_EQ(driver_.collect().size(), 1u);
 }
 
