@@ -189,8 +189,8 @@ class SelfTestBesideOthers : public testing::Test {
 
 // Other harts take an iteration of the loop's watchdog for a hang, whatever the admin ring holds.
 TEST_F(SelfTestBesideOthers, AQuantumHasOneAndItTakesAQuarterOfTheLoopsWatchdog) {
-  std::vector<std::uint16_t> slots;
-  for (int i = 0; i < 4; ++i) slots.push_back(physical_.send_admin(self_test()));
+  std::vector<std::uint16_t> slots(4);
+  for (std::uint16_t& slot : slots) slot = physical_.send_admin(self_test());
   const std::uint64_t watchdog = card_.card().options.loop_watchdog_ms * wire::kTicksPerMillisecond;
   std::uint64_t all = 0;
   for (int iterations = 0; !slots.empty(); ++iterations) {

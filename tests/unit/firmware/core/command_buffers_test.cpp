@@ -254,8 +254,8 @@ TEST_F(CommandBuffers, TheBlockThatFailsIsNamedAndNoneBehindItRuns) {
 }
 
 TEST_F(CommandBuffers, ACallIsConsumedBlockByBlock) {
-  std::vector<ControlBlock> blocks;
-  for (std::uint64_t i = 0; i < 60; ++i) blocks.push_back(fill(i * 128, 128, i + 1));
+  std::vector<ControlBlock> blocks(60);
+  for (std::uint64_t i = 0; i < 60; ++i) blocks[i] = fill(i * 128, 128, i + 1);
   const Buffer buffer = make(blocks);
   driver_.submit(call(stream_, buffer));
   fw::Function& function = card_.function(2);
@@ -820,8 +820,8 @@ TEST_F(CommandBuffers, AStopOfACallThatIsBeingJudgedAgainFindsItNotBegun) {
   for (const bool cancels : {false, true}) {
     SCOPED_TRACE(cancels ? "cancel" : "reset");
     const Buffer buffer = make(std::vector<ControlBlock>(wire::kMaxBufferBlocks, fill(0, wire::kStickBytes, 1)));
-    std::vector<StreamHandle> streams;
-    for (int i = 0; i < 30; ++i) streams.push_back(driver_.open_stream().value());
+    std::vector<StreamHandle> streams(30);
+    for (StreamHandle& stream : streams) stream = driver_.open_stream().value();
     ASSERT_TRUE(driver_.acquire(2 * wire::kMiB).has_value());  // names may mean something else from now on
     for (StreamHandle& stream : streams) driver_.submit(call(stream, buffer));
     const StreamHandle& stopped = streams[3];
@@ -933,8 +933,8 @@ TEST_F(CommandBuffers, AResetOfTheQueuesKeepsThem) {
 }
 
 TEST_F(CommandBuffers, AFullTableRefusesAndADestroyMakesRoom) {
-  std::vector<Buffer> all;
-  for (std::uint32_t i = 0; i < wire::kCommandBuffers; ++i) all.push_back(make({nop()}));
+  std::vector<Buffer> all(wire::kCommandBuffers);
+  for (Buffer& buffer : all) buffer = make({nop()});
   const auto refused = create(driver_, {nop()});
   EXPECT_EQ(refused.outcome, Outcome::Rejected);
   EXPECT_EQ(refused.status, Status::OutOfCommandBuffers);
