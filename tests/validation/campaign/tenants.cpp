@@ -57,14 +57,16 @@ class Flood {
         second_stream_(second),
         first_copies_(context.stream(), context.builder()),
         second_copies_(second_stream_, second_builder_) {
-    (void)kernels_.submit(context.kernel("spin", kManySlices));  // its image is loaded before the copies begin
+    (void)kernels_.submit(context.kernel("spin", kManySlices));
+    started_ = kernels_.wait_started(1, context.timeout());  // what it was charged with to be loaded is no flood
     keep_up();
   }
   void keep_up() {
     first_copies_.keep_up();
     second_copies_.keep_up();
   }
-  bool lasts() const { return kernels_.ended() == 0 && first_copies_.lasts() && second_copies_.lasts(); }
+  // All of it is under way, and none of it has failed.
+  bool lasts() const { return started_ && kernels_.ended() == 0 && first_copies_.lasts() && second_copies_.lasts(); }
   // Empty: every copy ended OK, and the kernel when its stream was reset.
   std::string end(ScenarioContext& context) {
     for (Copies* copies : {&first_copies_, &second_copies_}) {
@@ -76,6 +78,7 @@ class Flood {
 
  private:
   TestStream kernels_;
+  bool started_ = false;
   BlockBuilder second_builder_;
   TestStream second_stream_;
   Copies first_copies_;
@@ -114,24 +117,25 @@ void noisy_neighbour(ScenarioContext& context) {
   std::vector<Region> held;
   const std::string over = take_all(context, kQuota, held);
   const std::uint64_t neighbour = context.bystander().rounds();
-  // Until it has waited for the flood: on a busy machine many rounds may pass beside an emulator that has no CPU.
+  // Until it has waited for the flood: on a busy machine many rounds may pass beside an emulator that has no CPU. A
+  // round counts when the flood lasted longer than it: a host that gets no CPU keeps nothing up.
   std::string wrong = kernel;
-  unsigned rounds = 0;
-  bool lasted = true;
+  unsigned rounds = 0, in_the_flood = 0;
   FunctionFigures waited{};
   while (wrong.empty() && rounds < kMostRounds) {
     flood.keep_up();
     waiting.start_jobs();
     wrong = waiting.finish_jobs();
     ++rounds;
-    lasted = lasted && flood.lasts();
+    if (flood.lasts()) ++in_the_flood;
     if (rounds % 4 != 0) continue;
     waited = figures_of(context.management(), kWaiting);
-    if (rounds >= kFewestRounds && waited.waited_quanta != 0 && waited.waited_slices != 0) break;
+    if (in_the_flood >= kFewestRounds && waited.waited_quanta != 0 && waited.waited_slices != 0) break;
   }
+  flood.keep_up();
   const bool gets_on = context.bystander().gets_on(context.timeout());
-  lasted = lasted && flood.lasts();
-  context.claim(Proof::Fired, "flood lasts", lasted, "the flood had ended before it was measured");
+  context.claim(Proof::Fired, "flood lasts", in_the_flood >= kFewestRounds,
+                "longer than " + std::to_string(in_the_flood) + " of " + std::to_string(rounds) + " rounds only");
   context.claim(Proof::Fired, "waited for the flood", waited.waited_quanta != 0 && waited.waited_slices != 0,
                 "not in " + std::to_string(rounds) + " rounds");
   context.claim(Proof::Detected, "quota", over.empty(), over);
