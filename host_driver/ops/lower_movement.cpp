@@ -62,7 +62,8 @@ void lower_cat(Lowering& lowering) {
   for (std::size_t i = 1; i < lowering.inputs() && !is_part(*first); ++i) first = &lowering.input(i);
   if (first->rank() == 0) throw InvalidArgument("inputs", "cat of numbers", "give tensors of one dimension or more");
   const std::int64_t dim = lowering.request().integers.empty() ? 0 : lowering.request().integers[0];
-  const std::size_t dimension = dimension_of(dim, first->rank());
+  // As PyTorch: where there is no part, any dimension may be named.
+  const std::size_t dimension = is_part(*first) ? dimension_of(dim, first->rank()) : 0;
   std::vector<std::int64_t> size = first->size();
   size[dimension] = 0;
   for (std::size_t i = 0; i < lowering.inputs(); ++i) {
@@ -77,8 +78,8 @@ void lower_cat(Lowering& lowering) {
     size[dimension] += part.size()[dimension];
   }
   // As in PyTorch, one that is left out has part in the type.
-  std::vector<const Value*> all;
-  for (std::size_t i = 0; i < lowering.inputs(); ++i) all.push_back(&lowering.input(i));
+  std::vector<const Value*> all(lowering.inputs());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = &lowering.input(i);
   const ResultType type = result_type(all, false);
   const Value& out = lowering.output(size, type.dtype, type.device);
   if (store_parts(lowering, out, dimension)) return;

@@ -128,7 +128,8 @@ void top_k_into(Lowering& lowering, Opcode opcode, const Value& all, std::size_t
   if (!fits) lowering.store(result, out);
 }
 
-// As PyTorch: a tensor without dimensions has one of extent 1 for whoever names it.
+// As PyTorch: a tensor without dimensions has one of extent 1 for whoever names it, and its number is its largest even
+// of no numbers.
 void lower_top_k(Lowering& lowering) {
   const Request& request = lowering.request();
   const auto line = [&](const Value& value) -> const Value& {
@@ -140,9 +141,9 @@ void lower_top_k(Lowering& lowering) {
   const Value& input = line(x);
   const std::size_t dim = dimension_of(request.integers.size() > 1 ? request.integers[1] : -1, input.rank());
   const std::int64_t k = request.integers[0];
-  if (k < 1 || k > std::min<std::int64_t>(input.size()[dim], 128)) {
+  if (k < 0 || k > std::min<std::int64_t>(input.size()[dim], 128)) {
     throw InvalidArgument("k", "topk of " + std::to_string(k) + " out of " + std::to_string(input.size()[dim]),
-                          "give 1 up to the extent of the dimension, at most 128");
+                          "give 0 up to the extent of the dimension, at most 128");
   }
   const DeviceType device = x.form.layout.device_dtype;
   const IndexType type = index_type(request, input.size()[dim], device);
@@ -153,11 +154,13 @@ void lower_top_k(Lowering& lowering) {
   const DataType integer = type == IndexType::Int32 ? DataType::Int32 : DataType::Int64;
   const Value& indices =
       integers ? lowering.output(size, integer, DeviceType::Int32) : lowering.output(size, x.form.base.dtype, device);
+  if (!values.form.has_elements()) return;
   const Value& all = lowering.materialised(input);
-  top_k_into(lowering, Opcode::TopKValue, all, dim, k, line(values));
+  const std::int64_t ranks = line(values).size()[dim];
+  top_k_into(lowering, Opcode::TopKValue, all, dim, ranks, line(values));
   // Integers are found in elements of their own size: FP32 keeps the order of DL16, NaN included.
   const Value& searched = integers ? lowering.as_format(all, DeviceType::Fp32) : all;
-  top_k_into(lowering, Opcode::TopKIndex, searched, dim, k, line(indices));
+  top_k_into(lowering, Opcode::TopKIndex, searched, dim, ranks, line(indices));
 }
 
 }  // namespace svp::ops

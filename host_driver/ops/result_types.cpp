@@ -39,9 +39,9 @@ Type over(Type higher, Type lower) {
 bool is_bool(const TensorForm& form) { return form.base.dtype == DataType::Bool; }
 
 // Operations that have no meaning, or no implementation, on bool tensors.
-bool takes_bool(const Request& request) {
-  switch (request.op) {
-    case Op::Sub: return request.inputs.size() < 2 || !std::ranges::all_of(request.inputs, is_bool);
+bool takes_bool(Op op) {
+  switch (op) {
+    case Op::Sub:
     case Op::Abs:
     case Op::Neg:
     case Op::Relu:
@@ -53,7 +53,7 @@ bool takes_bool(const Request& request) {
     case Op::TopK: return false;
     default: break;
   }
-  const Family family = info_of(request.op).family;
+  const Family family = info_of(op).family;
   return family != Family::Product && family != Family::Norm && family != Family::Window;
 }
 
@@ -90,7 +90,7 @@ ResultType result_type(std::span<const Value* const> operands, bool numbers) {
 
 void require_types(const Request& request) {
   const OpInfo& info = info_of(request.op);
-  if (std::ranges::any_of(request.inputs, is_bool) && !takes_bool(request)) {
+  if (std::ranges::any_of(request.inputs, is_bool) && !takes_bool(request.op)) {
     throw InvalidArgument("dtype", std::string(info.name) + " of bool tensors",
                           "copy them into a floating-point type: ops::copy() with out");
   }

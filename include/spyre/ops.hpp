@@ -214,7 +214,7 @@ struct TopK {
 // What the positions that topk finds are: int64 or int32, which `embedding` and `index_copy` take; or numbers of the
 // tensor's own type, for dimensions whose positions that type holds exactly (float16 and bfloat16: 1025 elements).
 enum class TopKIndices : std::uint8_t { Int64, Int32, OfTensor };
-// The k largest (1 to 128), largest first; equal ones in the order of their positions. A NaN is the largest. Two
+// The k largest (0 to 128), largest first; equal ones in the order of their positions. A NaN is the largest. Two
 // results: no Options::out.
 inline TopK topk(Context& c, const SpyreTensor& x, std::int64_t k, std::int64_t dim = -1, const Options& o = {},
                  TopKIndices type = TopKIndices::Int64) {

@@ -104,6 +104,7 @@ TEST_F(ApiOperations, TensorsWithoutDimensionsAreTensors) {
   EXPECT_EQ(back(ops::copy(context(), m)), std::vector<float>{2});
   EXPECT_EQ(back(ops::softmax(context(), m, 0)), std::vector<float>{1});
   EXPECT_EQ(integers(ops::topk(context(), m, 1).indices), std::vector<std::int64_t>{0});
+  EXPECT_EQ(back(ops::topk(context(), m, 0).values), std::vector<float>{2});  // as PyTorch
   EXPECT_THROW((void)ops::sum(context(), m, {1}), spyre::InvalidArgument);
 }
 
@@ -206,6 +207,14 @@ TEST_F(ApiOperations, TensorsWithoutElementsAreTensors) {
   EXPECT_EQ(back(cache), std::vector<float>(128, 3));
   EXPECT_EQ(back(ops::cat(context(), std::array{part.narrow(0, 1, 0), part.narrow(0, 1, 1)})),
             std::vector<float>(64, 3));
+  const SpyreTensor no_part = context().empty(DataType::Float16, {0});
+  EXPECT_EQ(ops::cat(context(), std::array{no_part, no_part}, 2).shape(), std::vector<std::int64_t>{0});
+  EXPECT_EQ(field_of([&] { (void)ops::cat(context(), std::array{no_part, part}, 2); }), "dim");
+  const ops::TopK top = ops::topk(context(), part, 0, 0);
+  EXPECT_EQ(top.values.shape(), (std::vector<std::int64_t>{0, 64}));
+  EXPECT_EQ(top.indices.shape(), (std::vector<std::int64_t>{0, 64}));
+  EXPECT_EQ(ops::topk(context(), none, 0, 0).indices.shape(), (std::vector<std::int64_t>{0, 64}));
+  EXPECT_EQ(field_of([&] { (void)ops::topk(context(), part, -1); }), "k");
 }
 
 TEST_F(ApiOperations, CopiesInsideOfSticksAreMadeUnlessTheyAreForbidden) {
