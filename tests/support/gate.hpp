@@ -19,10 +19,13 @@ class Gate {
   Gate& operator=(const Gate&) = delete;
 
   // Returns when the gate is open. Any number of functions may pass, each any number of times.
-  void pass() const { pass(state_); }
-  // A function that does nothing but pass.
+  void pass() const { passing()(); }
+  // A function that does nothing but pass. The gate may end before it returns.
   std::function<void()> passing() const {
-    return [state = state_] { pass(state); };
+    return [state = state_] {
+      set(state->arrived);
+      state->opened.wait(false);  // bounded: by open(), at the latest in the destructor
+    };
   }
   // Returns when the first function has come.
   void wait_for_arrival() const {
@@ -38,11 +41,6 @@ class Gate {
   static void set(std::atomic<bool>& flag) {
     flag = true;
     flag.notify_all();
-  }
-  static void pass(const std::shared_ptr<State>& state) {
-    const std::shared_ptr<State> kept = state;
-    set(kept->arrived);
-    kept->opened.wait(false);  // bounded: by open(), at the latest in the destructor
   }
 
   std::shared_ptr<State> state_ = std::make_shared<State>();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/device/api/api_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace {
 
@@ -178,8 +179,8 @@ TEST_F(ApiCaptures, AnEventOfAnotherContextIsWaitedForByAGrant) {
   auto theirs = other->stream();
   auto stream = context().stream();
   const SpyreTensor one = filled(1), sum = filled(0);
-  std::atomic<bool> open{false};
-  theirs.LaunchHost([&] { open.wait(false); });  // bounded: the test opens it further down
+  svp::test::Gate gate;
+  theirs.LaunchHost(gate.passing());
   spyre::StreamCapture capture(stream);
   const auto event = theirs.Record();
   capture.Wait(event);
@@ -187,8 +188,7 @@ TEST_F(ApiCaptures, AnEventOfAnotherContextIsWaitedForByAGrant) {
   capture.Launch(job, std::array{one, one, sum});
   capture.Instantiate().Launch(stream);
   EXPECT_FALSE(stream.Query());
-  open = true;
-  open.notify_all();
+  gate.open();
   stream.Synchronize(soon());
   EXPECT_EQ(first_of(sum), 2.0F);
 }

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <random>
 #include <spyre/program.hpp>
 #include <spyre/spyre.hpp>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tests/device/api/api_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace {
 
@@ -193,13 +193,11 @@ TEST_F(PlanFiles, ALaunchUnderWayKeepsAnUnloadedProgram) {
   spyre::LaunchKernel(stream, plan, tensors);  // the stream has what it needs from now on
   stream.Synchronize(soon());
   const std::uint64_t loaded = bytes();
-  std::promise<void> open;
-  stream.LaunchHost([gate = open.get_future().share()] {
-    if (gate.wait_for(test_bounds::kCompute) != std::future_status::ready) throw std::runtime_error("never opened");
-  });
+  svp::test::Gate gate;
+  stream.LaunchHost(gate.passing());
   spyre::LaunchKernel(stream, plan, tensors);
   plan.unload();
-  open.set_value();
+  gate.open();
   stream.Synchronize(soon());
   EXPECT_LT(bytes(), loaded);
   EXPECT_EQ(back(tensors[2]), product(a, b, 64, 64, 64));

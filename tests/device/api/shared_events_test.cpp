@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <future>
 #include <memory>
 #include <spyre/spyre.hpp>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tests/device/api/api_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace {
 
@@ -27,12 +27,8 @@ class SharedEvents : public ApiCard {
   SharedEvents() : beside_(context().open_beside({.function = 1})) {}
 
   // What is launched on the stream afterwards waits for open_gate().
-  void hold(spyre::SpyreStream stream) {
-    stream.LaunchHost([opened = gate_.get_future().share()] {
-      opened.wait();  // bounded: by open_gate() of this test
-    });
-  }
-  void open_gate() { gate_.set_value(); }
+  void hold(spyre::SpyreStream stream) { stream.LaunchHost(gate_.passing()); }
+  void open_gate() { gate_.open(); }
 
   static Status status_of(spyre::SpyreStream stream) {
     try {
@@ -47,7 +43,7 @@ class SharedEvents : public ApiCard {
   std::unique_ptr<spyre::Context> beside_;
 
  private:
-  std::promise<void> gate_;
+  svp::test::Gate gate_;
 };
 
 TEST_F(SharedEvents, OrderTheStreamsOfTwoFunctions) {
@@ -56,15 +52,13 @@ TEST_F(SharedEvents, OrderTheStreamsOfTwoFunctions) {
     auto second = beside_->stream();
     std::atomic<int> step{0};
     int seen = -1;
-    std::promise<void> gate;
-    first.LaunchHost([opened = gate.get_future().share()] {
-      opened.wait();  // bounded: by the set_value() of this test
-    });
+    svp::test::Gate gate;
+    first.LaunchHost(gate.passing());
     first.LaunchHost([&] { step = 1; });
     const spyre::Event event = first.Record();
     as_bytes ? second.Wait(event.share()) : second.Wait(event);
     second.LaunchHost([&] { seen = step; });
-    gate.set_value();
+    gate.open();
     second.Synchronize(soon());
     EXPECT_EQ(seen, 1);
     first.Synchronize(soon());
@@ -136,14 +130,12 @@ TEST_F(SharedEvents, TheResetOfEitherFunctionEndsTheWaitAndNewEventsWork) {
     const spyre::SharedEvent before = source.Record().share();
     waiter.Wait(before);
     waiter.Synchronize(soon());
-    std::promise<void> gate;
+    svp::test::Gate gate;
     auto holder = context().stream();
-    holder.LaunchHost([opened = gate.get_future().share()] {
-      opened.wait();  // bounded: by the set_value() of this test
-    });
+    holder.LaunchHost(gate.passing());
     source.Wait(holder.Record());
     waiter.Wait(source.Record());
-    std::thread opens([&] { gate.set_value(); });
+    std::thread opens([&] { gate.open(); });
     // The recovery of the owner waits for its host function, whose end may come before the reset or after it.
     (void)(of_owner ? context() : *beside_).recover(ResetLevel::Function);
     opens.join();  // bounded: it sets a value

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <future>
 #include <memory>
 #include <set>
 #include <span>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "tests/device/api/api_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace {
 
@@ -81,17 +81,15 @@ TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
   const auto spin = loaded("spin", {});
   auto source = context().stream(), waiter = context().stream(), third = context().stream();
   // The kernel begins when everything has been launched: its error must not come before.
-  std::promise<void> gate;
+  svp::test::Gate gate;
   auto holder = context().stream();
-  holder.LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: by the set_value() of this test
-  });
+  holder.LaunchHost(gate.passing());
   source.Wait(holder.Record());
   source.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
   const spyre::Event failed = source.Record();
   waiter.Wait(failed);
   third.Wait(waiter.Record());
-  gate.set_value();
+  gate.open();
   try {
     third.Synchronize(soon());
     FAIL() << "no error";
@@ -165,15 +163,13 @@ TEST_F(ApiStreams, AnEventOfAnotherCardIsRefusedAndOfNoUseHere) {
   spyre::ContextOptions options;
   options.card.emplace();
   const auto other = spyre::Context::open(options);
-  std::promise<void> gate;
+  svp::test::Gate gate;
   auto stream = other->default_stream();
-  stream.LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: by the set_value() of this test
-  });
+  stream.LaunchHost(gate.passing());
   const spyre::Event event = stream.Record();
   EXPECT_THROW(context().default_stream().Wait(event), spyre::Error);
   EXPECT_FALSE(context().default_stream().error().has_value());
-  gate.set_value();
+  gate.open();
   event.Synchronize(soon());
   spyre::SynchronizeAll();
   EXPECT_THROW((void)context().set_current_stream(other->default_stream()), spyre::InvalidArgument);
@@ -224,14 +220,12 @@ TEST_F(ApiStreams, EachPoolHandsOutItsThirtyTwoIdsInTurn) {
 
 TEST_F(ApiStreams, StreamsAndEventsAreQueriedWithoutWaiting) {
   auto stream = context().stream();
-  std::promise<void> gate;
-  stream.LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: the gate is opened below
-  });
+  svp::test::Gate gate;
+  stream.LaunchHost(gate.passing());
   const spyre::Event event = stream.Record();
   EXPECT_FALSE(stream.Query());
   EXPECT_FALSE(event.Query());
-  gate.set_value();
+  gate.open();
   stream.Synchronize(soon());
   EXPECT_TRUE(stream.Query());
   EXPECT_TRUE(event.Query());

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <span>
 #include <spyre/spyre.hpp>
@@ -18,6 +17,7 @@
 #include "host_driver/trace/trace_file.hpp"
 #include "shared/control_block.hpp"
 #include "tests/device/api/api_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace {
 
@@ -101,26 +101,6 @@ class Workflows : public ApiCard {
   }
   static spyre::ExecutionPlan matmul() { return loaded("matmul", {{"M", kTile}, {"N", kTile}, {"K", kTile}}); }
 
-  // A stream that runs nothing until the gate is opened.
-  class Gate {
-   public:
-    explicit Gate(spyre::SpyreStream stream) {
-      stream.LaunchHost([opened = gate_.get_future().share()] {
-        opened.wait();  // bounded: by open(), at the latest in the destructor
-      });
-    }
-    ~Gate() { open(); }
-    Gate(const Gate&) = delete;
-    Gate& operator=(const Gate&) = delete;
-    void open() {
-      if (!std::exchange(open_, true)) gate_.set_value();
-    }
-
-   private:
-    std::promise<void> gate_;
-    bool open_ = false;
-  };
-
  private:
   static const std::filesystem::path& folder() {
     static const TraceFolder folder;
@@ -144,7 +124,8 @@ class Workflows : public ApiCard {
 // 1: Tensor Allocation and Transfer.
 TEST_F(Workflows, Workflow1AllocationAndTransfer) {
   auto stream = context().default_stream();
-  Gate gate(stream);
+  svp::test::Gate gate;
+  stream.LaunchHost(gate.passing());
   const SpyreTensor tensor = filled(kTile, kTile, 3);
   EXPECT_THAT(blocks(), IsEmpty()) << "the call has returned, and nothing of it has run";
   EXPECT_FALSE(stream.Query());
@@ -209,7 +190,8 @@ TEST_F(Workflows, LoadingGoesOnWhileTheDefaultStreamIsHeld) {
   auto held = context().default_stream();
   auto other = context().stream();
   const std::size_t before = blocks(held).size();
-  Gate gate(held);
+  svp::test::Gate gate;
+  held.LaunchHost(gate.passing());
   spyre::ExecutionPlan plan;
   plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("add"), {{"M", kTile}, {"N", kTile}})));
   context().load(plan);
@@ -231,7 +213,8 @@ TEST_F(Workflows, Workflow3LaunchKernelToHardware) {
   const SpyreTensor a = filled(kTile, kTile, 1), b = filled(kTile, kTile, 0.5F), c = filled(kTile, kTile, 0);
   auto stream = context().stream();
   context().Synchronize(soon());
-  Gate gate(stream);
+  svp::test::Gate gate;
+  stream.LaunchHost(gate.passing());
   spyre::LaunchKernel(stream, plan, std::array{a, b, c});
   EXPECT_EQ(host_operations(), 1u) << "on the CPU, and no control block";
   EXPECT_THAT(blocks(stream), IsEmpty()) << "the host returns after enqueuing";
@@ -284,7 +267,8 @@ TEST_F(Workflows, Workflow6TwoStreams) {
   const SpyreTensor product = filled(kTile, kTile, 0), sum = filled(kTile, kTile, 0);
   context().Synchronize(soon());
   auto stream_a = context().stream(), stream_b = context().stream();
-  Gate gate(stream_a);
+  svp::test::Gate gate;
+  stream_a.LaunchHost(gate.passing());
   spyre::LaunchKernel(stream_a, first, std::array{a, b, product});
   spyre::LaunchKernel(stream_b, second, std::array{a, b, sum});
   stream_b.Synchronize(soon());

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -20,6 +19,7 @@
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/device/cards/cards_support.hpp"
 #include "tests/device/cards/event_text.hpp"
+#include "tests/support/gate.hpp"
 
 namespace svp {
 namespace {
@@ -89,8 +89,8 @@ class KilledWaiters : public testing::Test {
 TEST_F(KilledWaiters, AnObserverNeverNotices) {
   // An event that is never signalled while the others live: their granted waits stand when they are killed.
   FlexStream& held = observer_->next_stream(StreamPriority::High);
-  std::atomic<bool> release{false};
-  held.LaunchHost([&] { release.wait(false); });  // bounded: by the end of this test, which releases it
+  test::Gate gate;
+  held.LaunchHost(gate.passing());
   const std::string event = test::text_of(held.Record()->share());
 
   std::array<std::optional<test::Tenant>, kVirtual> tenants;
@@ -113,8 +113,7 @@ TEST_F(KilledWaiters, AnObserverNeverNotices) {
     observer_works(~std::uint64_t{killed});
   }
   for (auto& tenant : tenants) tenant.reset();
-  release = true;
-  release.notify_all();
+  gate.open();
   observer_works(7);
   fmt::print("  {} killed, {} of them at work, {} looks of the observer, {} noticed\n", killed, at_work, looks_,
              noticed_);

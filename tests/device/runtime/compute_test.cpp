@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels through plans, tiles and tensors, on QEMU, held against the golden model.
 #include <atomic>
-#include <future>
 
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/trace.hpp"
 #include "tests/device/runtime/shared_context.hpp"
+#include "tests/support/gate.hpp"
 
 namespace svp {
 namespace {
@@ -184,18 +184,16 @@ TEST_F(Compute, ByDefaultTheTransferOfTheNextJobIsMovedWhileAJobComputes) {
   SpyreStream stream = context().default_stream();
   stream.Synchronize(test::soon());
   trace(true);
-  std::promise<void> gate;
+  test::Gate gate;
   SpyreStream other = context().stream();
-  other.flex_stream().LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: by the set_value() below
-  });
+  other.flex_stream().LaunchHost(gate.passing());
   stream.flex_stream().Wait(other.flex_stream().Record());
   Records records;
   for (unsigned job = 0; job < kJobs; ++job) {
     const SpyreTensor arguments[] = {tensors[0], tensors[1], tensors[2 + job]};
     stream.Launch(plan.jobs()[0], arguments, {.observer = &records});
   }
-  gate.set_value();
+  gate.open();
   stream.Synchronize(test::soon());
   std::vector<std::uint64_t> behind_the_first, ahead;
   for (const BlockRecord& block : records.blocks) {
@@ -334,15 +332,13 @@ TEST_F(Compute, AHundredThousandTilesAreExactAndOtherStreamsGoOn) {
   stream.Synchronize(test::soon());
   SpyreStream other = context().stream();
   BlocksEnded walk, beside(&walk);
-  std::promise<void> gate;
-  stream.flex_stream().LaunchHost([opened = gate.get_future().share()] {
-    opened.wait();  // bounded: by the set_value() below
-  });
+  test::Gate gate;
+  stream.flex_stream().LaunchHost(gate.passing());
   const auto start = stream.flex_stream().Record();
   stream.Launch(plan.jobs()[0], tensors, {.observer = &walk});
   other.flex_stream().Wait(start);
   for (int i = 0; i < 100; ++i) other.Launch(Job::fill(memory, 128, 1), {}, {.observer = &beside});
-  gate.set_value();
+  gate.open();
   other.Synchronize(test::soon());
   EXPECT_EQ(beside.count, 100u);
   EXPECT_LT(beside.beside_at_the_end, 20'000u) << "the launches of the other stream came after the walk";

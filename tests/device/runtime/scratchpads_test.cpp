@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scratchpads outlive a launch: what one program leaves there the next one finds, on any stream, one launch at a time;
 // zeros after a reset of the function; nothing for another function.
-#include <atomic>
 
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "qemu/card.hpp"
 #include "tests/device/runtime/program_card.hpp"
+#include "tests/support/gate.hpp"
 
 namespace svp {
 namespace {
@@ -134,14 +134,13 @@ TEST_F(ScratchpadsOfACard, ALaunchThatIsDroppedLetsTheNextOneWaitForThoseBeforeI
   const AllocationIndex in = holding(pattern(kBytes, 5)), other = holding(pattern(kBytes, 6));
   const Argument first[] = {Argument::raw(in), Argument::raw(out)};
   const Argument never[] = {Argument::raw(other), Argument::raw(dropped)};
-  std::atomic<bool> go{false};
-  stream().LaunchHost([&] { go.wait(false); });  // bounded: by the lines below
+  test::Gate gate;
+  stream().LaunchHost(gate.passing());
   stream().Launch(job, first);
   second.Launch(job, never);
   second.Reset();
   launch(look, seen, third);
-  go = true;
-  go.notify_all();
+  gate.open();
   EXPECT_EQ(content_of(seen, kBytes, third), pattern(kBytes, 5));
   EXPECT_EQ(content_of(out, kBytes), pattern(kBytes, 5));
   EXPECT_NO_THROW(second.Synchronize(test::soon()));

@@ -94,6 +94,8 @@ REFUSED = [
     ("impatient", ".cpp", 'auto f() { return boot("loop_watchdog_ms=250"); }'),
     ("short-bound", ".hpp", "namespace test_bounds {\ninline constexpr std::chrono::seconds kProgram{60};\n}"),
     ("short-bound", ".hpp", "namespace test_bounds {\nconstexpr std::chrono::milliseconds kAnswer{20'000};  // bounded: by it\n}"),
+    ("held-stream", ".cpp", "void f() { stream.LaunchHost([&] { open.wait(false);  // bounded: the test opens it\n  });\n}"),
+    ("held-stream", ".cpp", "void f() { loop->post([&] {\n  opened.wait_for(bound);\n  }); }"),
     ("elapsed", ".cpp", "TEST(A, B) { EXPECT_LT(std::chrono::steady_clock::now() - start, test_bounds::kWork); }"),
     ("elapsed", ".cpp", "TEST(A, B) { ASSERT_TRUE(hal::now() - began < 100); }"),
     ("annotation", ".cpp", "TEST(A, B) { EXPECT_GE(Clock::now() - start, 1s);  // elapsed: never\n}"),
@@ -107,6 +109,7 @@ REFUSED = [
 ACCEPTED = [
     (".cpp", "void f() { changed.wait_until(lock, deadline, [&] { return done; }); }"),
     (".cpp", "void f() { channel_.wait(target, deadline); }"),
+    (".cpp", "void f() { stream.LaunchHost(gate.passing()); stream.LaunchHost([&] { gate.pass(); }); }"),
     (".cpp", "void f() { thread_.join();  // bounded: the flag above ends its loop\n}"),
     (".cpp", "void f() {\n  // bounded: the flag above ends its loop,\n  // at once\n  thread_.join();\n}"),
     (".cpp", "// It may wait(lock) for ever, poll(events, 1, -1), ::pause(), sleep_for(5s).\nint x;"),

@@ -10,12 +10,12 @@
 #include "host_driver/device/device.hpp"
 #include "tests/bounds.hpp"
 #include "tests/support/block_stream.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
 namespace svp {
 namespace {
 
-using test::Blocks;
 using test::CompletionRecorder;
 using test::NativeCard;
 using test::submit_nops;
@@ -153,10 +153,11 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
     CompletionRecorder recorder;
     const std::size_t accepted = submit_nops(*device, 0, recorder, 20).value_or(0);
     // The loop's thread is kept busy, so that whoever closes first waits for it.
-    std::atomic<bool> let_go{false};
-    loop->post([&] { let_go.wait(false); });  // bounded: the test lets go below
+    test::Gate gate;
+    loop->post(gate.passing());
     std::atomic<int> at_it{0}, returned{0};
     std::vector<std::thread> closers;
+    closers.reserve(3);
     for (int i = 0; i < 3; ++i) {
       closers.emplace_back([&] {
         ++at_it;
@@ -168,8 +169,7 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
     }
     while (at_it != 3) std::this_thread::yield();  // bounded: the threads start
     for (int i = 0; i < 1000 && returned == 0; ++i) std::this_thread::yield();
-    let_go = true;
-    let_go.notify_all();
+    gate.open();
     for (auto& closer : closers) closer.join();  // bounded: close() is, by Timeouts::detach
     const auto next = card.attach();
     expect_works(*next, 0);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
@@ -17,6 +16,7 @@
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/gate.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
 namespace svp {
@@ -263,16 +263,15 @@ TEST_F(StreamCaptures, AFailureOfWhatWasLaunchedBeforeIsTold) {
   EXPECT_THROW(a_.Synchronize(soon()), StreamError);
   EXPECT_THROW(a_.BeginCapture(), StreamError);
   a_.Reset();
-  std::atomic<bool> open{false};
+  test::Gate gate;
   a_.LaunchHost([&] {
-    open.wait(false);  // bounded: opened below by the test
+    gate.pass();
     throw std::runtime_error("no");
   });
   const auto event = a_.Record();
   a_.BeginCapture();
   fill(a_, memory, 1);
-  open = true;
-  open.notify_all();
+  gate.open();
   EXPECT_THROW(event->Synchronize(soon()), Error) << "an event from before may be waited for";
   EXPECT_THROW(fill(a_, memory, 2), StreamError);
   EXPECT_THROW((void)a_.EndCapture(), StreamError);
