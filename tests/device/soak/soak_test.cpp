@@ -42,12 +42,14 @@ std::string missing(const SoakReport& report) {
   std::uint64_t fired = 0;
   for (const auto& [name, count] : report.disturbances.faults) fired += count.fired;
   want("faults that fired", fired, 10);
-  std::uint64_t statistics = 0;
+  std::uint64_t statistics = 0, waits = 0;
   for (const StressClientReport& client : report.clients) {
     want("judged batches of " + client.function, client.strict, 50);
     want("attachments of " + client.function, client.attachments, 5);
     statistics += client.statistics;
+    waits += client.waits;
   }
+  want("waits of streams for others", waits, 20);
   want("comparisons of the card's counters", statistics, 1);
   for (const auto& workload : report.workloads) want("results of " + workload.function, workload.results_right, 100);
   return text;

@@ -31,6 +31,7 @@ nlohmann::ordered_json json_of(const StressClientReport& client) {
           {"queue_resets", client.queue_resets},
           {"function_resets", client.function_resets},
           {"regions", client.regions},
+          {"waits", client.waits},
           {"statistics", client.statistics},
           {"starved", client.starved}};
 }
@@ -60,10 +61,11 @@ std::string to_text(const SoakReport& report) {
         "  {:<4} {} blocks: {}\n       {} batches, {} in undisturbed time and as expected; {:.1f} MiB compared; {} "
         "stream, "
         "{} "
-        "queue, {} function resets; {} regions; attached {} times; the card's counters right {} times{}\n",
+        "queue, {} function resets; {} regions; {} waits of streams; attached {} times; the card's counters right {} "
+        "times{}\n",
         client.function, client.blocks, outcomes_text(client.outcomes), client.batches, client.strict,
         static_cast<double>(client.bytes_checked) / (1 << 20), client.stream_resets, client.queue_resets,
-        client.function_resets, client.regions, client.attachments, client.statistics, starved);
+        client.function_resets, client.regions, client.waits, client.attachments, client.statistics, starved);
   }
   text += "\ndisturbances\n";
   for (const auto& [name, count] : report.disturbances.events) text += fmt::format("  {:>7} x {}\n", count, name);

@@ -55,8 +55,8 @@ std::string to_text(const SoakReport& report);
 // {"schema_version", "seed", "interrupted", "seconds", "clean", "complaints": [text], "left": [text], "events": {name:
 // n}, "faults": {name: {"armed", "fired"}}, "clients": [{"function", "blocks", "outcomes": {name: n}, "batches",
 // "strict", "bytes_checked", "attachments", "stream_resets", "queue_resets", "function_resets", "regions",
-// "statistics", "starved"}], "workloads": [{"function", "rounds", "results_right", "results_wrong", "stream_resets",
-// "attachments", "outcomes": {name: n}}]}
+// "waits", "statistics", "starved"}], "workloads": [{"function", "rounds", "results_right", "results_wrong",
+// "stream_resets", "attachments", "outcomes": {name: n}}]}
 std::string to_json(const SoakReport& report);
 
 }  // namespace svp::soak

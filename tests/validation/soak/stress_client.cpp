@@ -102,22 +102,37 @@ bool StressClient::wait_fairly(const std::function<bool(std::chrono::nanoseconds
 void StressClient::count_ends() {
   const auto fresh = stream_->endings(counted_);
   counted_ += fresh.size();
-  for (const wire::Completion& end : fresh) {
+  count(fresh);
+}
+
+void StressClient::count(const std::vector<wire::Completion>& ends) {
+  for (const wire::Completion& end : ends) {
     ++report_.outcomes[std::string(wire::name(end.outcome))];
     ++since_attached_[static_cast<std::size_t>(end.outcome)];
   }
 }
 
-// What the test stream still has on its way ends here: with its device.
+// What the streams still have on their way ends here: with their device.
 void StressClient::close_accounts() {
+  end_waiter();
   if (!stream_) return;
-  if (stream_->ended() != stream_->submitted()) device_->close();
+  close_accounts(*stream_);
   count_ends();
-  report_.blocks += stream_->submitted();
-  if (stream_->ended() != stream_->submitted()) {
-    complain(std::to_string(stream_->submitted()) + " blocks were submitted, " + std::to_string(stream_->ended()) +
-             " have ended");
-  }
+}
+
+void StressClient::close_accounts(TestStream& stream) {
+  if (!stream.all_ended()) device_->close();
+  report_.blocks += stream.submitted();
+  if (stream.all_ended()) return;
+  complain(std::to_string(stream.submitted()) + " blocks were submitted, " + std::to_string(stream.ended()) +
+           " have ended");
+}
+
+void StressClient::end_waiter() {
+  if (!waiter_) return;
+  close_accounts(*waiter_);
+  count(waiter_->endings());
+  waiter_.reset();
 }
 
 // ---- the function ---------------------------------------------------------------------------------------------------
@@ -226,8 +241,8 @@ void StressClient::any_batch() {
     case 1: return endless();
     case 2: return cancelled();
     case 3: return reset_in_flight();
-    case 4:
-    case 5: return many_nops();
+    case 4: return many_nops();
+    case 5: return waiting();
     case 6:
     case 7: return fill_and_read();
     default: return move_data();
@@ -366,6 +381,57 @@ void StressClient::reset_in_flight() {
   (void)judge(batch, before);
 }
 
+// A second stream waits for the test stream, whose signal lies behind a kernel that never ends; one of five ways ends
+// that, or the function is let go of while the wait stands.
+void StressClient::waiting() {
+  enum class Way : std::uint8_t { Signal, CancelAwaited, ResetAwaited, CancelWait, ResetWaiter, LetGo, Count };
+  const Way way = static_cast<Way>(draw(static_cast<std::uint64_t>(Way::Count)));
+  const bool fails = way == Way::CancelAwaited || way == Way::ResetAwaited;
+  const std::size_t before = stream_->ended();
+  Batch awaited, wait;
+  if (way == Way::Signal) {
+    awaited.add(BlockBuilder::nop());
+  } else {
+    awaited.add(builder_->compute(0, spin_bytes_, 1, kManySlices), Outcome::Fault, Status::Stopped);
+  }
+  awaited.add(BlockBuilder::event_signal(++signalled_), way == Way::Signal ? Outcome::Ok : Outcome::Aborted);
+  const std::uint32_t incarnation = device_->stream_incarnation(stream_->stream());
+  wait.add(BlockBuilder::event_wait(stream_->stream(), incarnation, signalled_),
+           way == Way::Signal ? Outcome::Ok : Outcome::Aborted, fails ? Status::EventFailed : Status::None);
+  const bool goes_on = way == Way::Signal || way == Way::CancelWait;
+  wait.add(BlockBuilder::nop(), goes_on ? Outcome::Ok : Outcome::Aborted);
+
+  waiter_ = std::make_unique<TestStream>(*device_);
+  if (!waiter_->submit(wait.blocks) || !stream_->submit(awaited.blocks)) return unexpected("no room for four blocks");
+  const std::uint64_t first = sequence_ + 1;
+  sequence_ += awaited.blocks.size();
+  if (way == Way::LetGo) {
+    ++report_.waits;
+    start_over_ = true;
+    return;
+  }
+  const auto cancel = [&](const TestStream& stream, std::uint64_t sequence) {
+    const auto reply = test::cancel(*device_, stream.stream(), sequence);
+    if (reply.outcome != Outcome::Ok) unexpected("a cancel ended " + std::string(wire::name(reply.status)));
+  };
+  if (way == Way::CancelWait) cancel(*waiter_, 1);
+  if (way == Way::ResetWaiter) value_or_throw(waiter_->reset());
+  bool right = !start_over_;
+  // Judged before the kernel is ended: the wait stands, and nothing else ends it.
+  if (right && (way == Way::CancelWait || way == Way::ResetWaiter)) right = judge(*waiter_, wait, 0);
+  if (way == Way::ResetAwaited) {
+    const bool started = wait_fairly([&](auto bound) { return stream_->wait_started(first, bound); });
+    if (!started) too_late("a kernel did not begin");
+    reset_stream();
+  } else if (way != Way::Signal) {
+    cancel(*stream_, first);
+  }
+  right = right && judge(awaited, before) && (waiter_->all_ended() || judge(*waiter_, wait, 0));
+  report_.waits += right ? 1 : 0;
+  end_waiter();
+  if (right && way != Way::Signal && way != Way::ResetAwaited) reset_stream();
+}
+
 bool StressClient::perform(const Batch& batch) {
   const std::size_t before = stream_->ended();
   if (!stream_->submit(batch.blocks)) {
@@ -376,15 +442,15 @@ bool StressClient::perform(const Batch& batch) {
   return judge(batch, before);
 }
 
-bool StressClient::judge(const Batch& batch, std::size_t from) {
+bool StressClient::judge(TestStream& stream, const Batch& batch, std::size_t from) {
   const std::size_t count = batch.blocks.size();
   ++report_.batches;
-  if (!wait_fairly([&](auto bound) { return stream_->wait_ended(from + count, bound); })) {
-    too_late(std::to_string(from + count - stream_->ended()) + " blocks of " + std::to_string(count) +
+  if (!wait_fairly([&](auto bound) { return stream.wait_ended(from + count, bound); })) {
+    too_late(std::to_string(from + count - stream.ended()) + " blocks of " + std::to_string(count) +
              " did not end in " + std::to_string(soak_bounds::kTimeout.count()) + " s");
     return false;
   }
-  const auto ends = stream_->endings(from);
+  const auto ends = stream.endings(from);
   count_ends();
   for (std::size_t i = 0; i < count; ++i) {
     const End& wanted = batch.ends[i];

@@ -33,6 +33,7 @@ struct StressClientReport {
   std::uint64_t bytes_checked = 0;
   std::uint64_t attachments = 0;
   std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
+  std::uint64_t waits = 0;                // of a stream for another that ended as expected, or stood when it was let go
   std::uint64_t statistics = 0;           // the card's counters compared with these, equal
   std::uint64_t starved = 0;              // waits that ran out while hart 0 had no CPU: not judged
   std::vector<std::string> complaints{};  // the first few; empty: clean
@@ -93,9 +94,11 @@ class StressClient {
   void endless();
   void cancelled();
   void reset_in_flight();
+  void waiting();
   // Sends, waits, judges. True: every block ended as expected.
   bool perform(const Batch& batch);
-  bool judge(const Batch& batch, std::size_t from);
+  bool judge(const Batch& batch, std::size_t from) { return judge(*stream_, batch, from); }
+  bool judge(campaign::TestStream& stream, const Batch& batch, std::size_t from);
   void compare(const void* expected, std::uint64_t at, std::uint64_t bytes);
   void reset_stream();
   // The card's own counters against what this attachment saw.
@@ -109,7 +112,10 @@ class StressClient {
   bool wait_fairly(const std::function<bool(std::chrono::nanoseconds)>& wait);
   void complain(const std::string& what);
   void count_ends();
+  void count(const std::vector<wire::Completion>& ends);
   void close_accounts();
+  void close_accounts(campaign::TestStream& stream);
+  void end_waiter();
   bool undisturbed() const { return tracker_.undisturbed_since(target_, mark_); }
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
 
@@ -127,9 +133,11 @@ class StressClient {
   std::unique_ptr<Device> device_;
   std::unique_ptr<campaign::BlockBuilder> builder_;
   std::unique_ptr<campaign::TestStream> stream_;
-  std::uint64_t sequence_ = 0;    // of the test stream's last block in its incarnation
-  std::uint64_t spin_bytes_ = 0;  // of the kernel that never ends
-  std::size_t counted_ = 0;       // of the test stream's ends
+  std::unique_ptr<campaign::TestStream> waiter_;  // during waiting()
+  std::uint64_t signalled_ = 0;                   // values of the test stream's timeline
+  std::uint64_t sequence_ = 0;                    // of the test stream's last block in its incarnation
+  std::uint64_t spin_bytes_ = 0;                  // of the kernel that never ends
+  std::size_t counted_ = 0;                       // of the test stream's ends
   std::array<std::uint64_t, wire::kOutcomeCount> since_attached_{};  // ends, by wire::Outcome
   std::atomic<std::uint64_t> region_{kNoRegion};
   std::atomic<std::uint64_t> rounds_{0};
