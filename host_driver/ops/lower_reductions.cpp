@@ -128,8 +128,8 @@ void top_k_into(Lowering& lowering, Opcode opcode, const Value& all, std::size_t
   if (!fits) lowering.store(result, out);
 }
 
-// As PyTorch: a tensor without dimensions has one of extent 1 for whoever names it, and its number is its largest even
-// of no numbers.
+// As PyTorch: a tensor without dimensions has one of extent 1 for whoever names it, and its result is its one number,
+// with k = 0, too.
 void lower_top_k(Lowering& lowering) {
   const Request& request = lowering.request();
   const auto line = [&](const Value& value) -> const Value& {

@@ -77,6 +77,16 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+// Of a child that has ended and that nobody has collected: its name and id.
+std::string uncollected_child() {
+  siginfo_t child{};
+  if (::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 || child.si_pid == 0) return "none has ended";
+  std::string name;
+  std::ifstream file("/proc/" + std::to_string(child.si_pid) + "/comm");
+  std::getline(file, name);
+  return name + ", pid " + std::to_string(child.si_pid);
+}
+
 }  // namespace
 
 OwnResources count_own_resources() { return {entries("/proc/self/fd"), memory_files(), entries("/proc/self/task")}; }
@@ -114,6 +124,7 @@ std::string left_over(const ProcessResources& before, std::chrono::milliseconds 
     std::this_thread::sleep_for(support_bounds::kLook);  // bounded: by `bound` of the loop
     left = difference(before, count_process_resources());
   }
+  if (left.contains("uncollected")) left += " (" + uncollected_child() + ")";
   return left;
 }
 

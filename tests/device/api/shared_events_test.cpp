@@ -138,7 +138,7 @@ TEST_F(SharedEvents, TheResetOfEitherFunctionEndsTheWaitAndNewEventsWork) {
     std::thread opens([&] { gate.open(); });
     // The recovery of the owner waits for its host function, whose end may come before the reset or after it.
     (void)(of_owner ? context() : *beside_).recover(ResetLevel::Function);
-    opens.join();  // bounded: it sets a value
+    opens.join();  // bounded: it opens the gate
     const Status status = status_of(waiter);
     if (of_owner) {
       EXPECT_TRUE(status == Status::GrantRevoked || status == Status::EventFailed || status == Status::None);

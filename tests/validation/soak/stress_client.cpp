@@ -381,55 +381,54 @@ void StressClient::reset_in_flight() {
   (void)judge(batch, before);
 }
 
-// A second stream waits for the test stream, whose signal lies behind a kernel that never ends; one of five ways ends
-// that, or the function is let go of while the wait stands.
+// A second stream waits for the test stream, whose signal lies behind a kernel that never ends; one of four ways ends
+// that, or the function is let go of meanwhile. Or nothing is in the signal's way.
 void StressClient::waiting() {
-  enum class Way : std::uint8_t { Signal, CancelAwaited, ResetAwaited, CancelWait, ResetWaiter, LetGo, Count };
-  const Way way = static_cast<Way>(draw(static_cast<std::uint64_t>(Way::Count)));
+  enum class Way : std::uint8_t { Signal, CancelAwaited, ResetAwaited, CancelWait, ResetWaiter, LetGo };
+  const Way way = static_cast<Way>(draw(static_cast<std::uint64_t>(Way::LetGo) + 1));
+  const bool signals = way == Way::Signal;
   const bool fails = way == Way::CancelAwaited || way == Way::ResetAwaited;
   const std::size_t before = stream_->ended();
   Batch awaited, wait;
-  if (way == Way::Signal) {
-    awaited.add(BlockBuilder::nop());
-  } else {
-    awaited.add(builder_->compute(0, spin_bytes_, 1, kManySlices), Outcome::Fault, Status::Stopped);
-  }
-  awaited.add(BlockBuilder::event_signal(++signalled_), way == Way::Signal ? Outcome::Ok : Outcome::Aborted);
+  if (!signals) awaited.add(builder_->compute(0, spin_bytes_, 1, kManySlices), Outcome::Fault, Status::Stopped);
+  awaited.add(BlockBuilder::event_signal(++signalled_), signals ? Outcome::Ok : Outcome::Aborted);
   const std::uint32_t incarnation = device_->stream_incarnation(stream_->stream());
   wait.add(BlockBuilder::event_wait(stream_->stream(), incarnation, signalled_),
-           way == Way::Signal ? Outcome::Ok : Outcome::Aborted, fails ? Status::EventFailed : Status::None);
-  const bool goes_on = way == Way::Signal || way == Way::CancelWait;
-  wait.add(BlockBuilder::nop(), goes_on ? Outcome::Ok : Outcome::Aborted);
+           signals ? Outcome::Ok : Outcome::Aborted, fails ? Status::EventFailed : Status::None);
+  wait.add(BlockBuilder::nop(), signals || way == Way::CancelWait ? Outcome::Ok : Outcome::Aborted);
 
   waiter_ = std::make_unique<TestStream>(*device_);
   if (!waiter_->submit(wait.blocks) || !stream_->submit(awaited.blocks)) return unexpected("no room for four blocks");
   const std::uint64_t first = sequence_ + 1;
   sequence_ += awaited.blocks.size();
-  if (way == Way::LetGo) {
-    ++report_.waits;
-    start_over_ = true;
-    return;
+  // The card has taken the wait, which came before, when it begins with the kernel.
+  if (!signals && !wait_fairly([&](auto bound) { return stream_->wait_started(first, bound); })) {
+    return too_late("a kernel did not begin");
   }
   const auto cancel = [&](const TestStream& stream, std::uint64_t sequence) {
     const auto reply = test::cancel(*device_, stream.stream(), sequence);
     if (reply.outcome != Outcome::Ok) unexpected("a cancel ended " + std::string(wire::name(reply.status)));
   };
-  if (way == Way::CancelWait) cancel(*waiter_, 1);
-  if (way == Way::ResetWaiter) value_or_throw(waiter_->reset());
-  bool right = !start_over_;
-  // Judged before the kernel is ended: the wait stands, and nothing else ends it.
-  if (right && (way == Way::CancelWait || way == Way::ResetWaiter)) right = judge(*waiter_, wait, 0);
-  if (way == Way::ResetAwaited) {
-    const bool started = wait_fairly([&](auto bound) { return stream_->wait_started(first, bound); });
-    if (!started) too_late("a kernel did not begin");
-    reset_stream();
-  } else if (way != Way::Signal) {
-    cancel(*stream_, first);
+  switch (way) {
+    case Way::Signal:
+    case Way::CancelAwaited: break;
+    case Way::ResetAwaited: reset_stream(); break;
+    case Way::CancelWait: cancel(*waiter_, 1); break;
+    case Way::ResetWaiter: value_or_throw(waiter_->reset()); break;
+    case Way::LetGo:
+      ++report_.waits;
+      start_over_ = true;
+      return;
   }
-  right = right && judge(awaited, before) && (waiter_->all_ended() || judge(*waiter_, wait, 0));
+  // Where the wait alone was ended, it ends before the kernel does.
+  bool right = !start_over_;
+  if (way != Way::CancelAwaited) right = right && judge(*waiter_, wait, 0);
+  if (!signals && way != Way::ResetAwaited) cancel(*stream_, first);
+  if (way == Way::CancelAwaited) right = right && judge(*waiter_, wait, 0);
+  right = right && judge(awaited, before);
   report_.waits += right ? 1 : 0;
   end_waiter();
-  if (right && way != Way::Signal && way != Way::ResetAwaited) reset_stream();
+  if (right && !signals && way != Way::ResetAwaited) reset_stream();
 }
 
 bool StressClient::perform(const Batch& batch) {

@@ -33,7 +33,7 @@ struct StressClientReport {
   std::uint64_t bytes_checked = 0;
   std::uint64_t attachments = 0;
   std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
-  std::uint64_t waits = 0;                // of a stream for another that ended as expected, or stood when it was let go
+  std::uint64_t waits = 0;                // of streams for others: ended as expected, or let go of
   std::uint64_t statistics = 0;           // the card's counters compared with these, equal
   std::uint64_t starved = 0;              // waits that ran out while hart 0 had no CPU: not judged
   std::vector<std::string> complaints{};  // the first few; empty: clean

@@ -102,7 +102,6 @@ TEST(ResultTypes, OfBoolTensors) {
     EXPECT_EQ(type_of(op, {line(kBool)}), "refused: dtype") << ops::info_of(op).name;
   }
   EXPECT_EQ(type_of(Op::TopK, {line(kBool)}, {}, {3}), "refused: dtype");
-  EXPECT_EQ(type_of(Op::Sub, {line(kBool), line(kBool)}), "refused: dtype");
   EXPECT_EQ(type_of(Op::Sub, {line(kSingle), line(kBool)}), "refused: dtype");
   EXPECT_EQ(type_of(Op::Sub, {point(kBool), line(kSingle)}), "refused: dtype");
   EXPECT_EQ(type_of(Op::Sub, {line(kBool)}, {1.0}), "refused: dtype");
