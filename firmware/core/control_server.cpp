@@ -248,6 +248,13 @@ bool asks_for_reset(const Message& request) {
          wire::read_payload(request, value) && value.status == wire::kStatusReset;
 }
 
+// GET_DEVICE_INFO: the same in every state of a function. A driver asks for it first, also of a function whose last
+// owner's reset still runs, and then joins that reset.
+bool asks_for_identity(const Message& request) {
+  return (request.header.type & wire::kMessageBus) == 0 &&
+         static_cast<MessageOp>(request.header.op) == MessageOp::GetDeviceInfo;
+}
+
 Status frame_error(const wire::MessageHeader& header) {
   if (header.size < sizeof(wire::MessageHeader) || header.size > wire::kMessageBytes) return Status::BadSize;
   if (header.device != 0) return Status::UnknownFunction;
@@ -258,8 +265,9 @@ void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
   const Status wrong = frame_error(header);
   if (wrong != Status::None && !mutated(Mutant::MessageFrame, wrong)) return refuse(function, request);
-  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
-  if (function.reset.running() && !asks_for_reset(request)) return refuse(function, request);
+  // No state may be built on what is being torn down.
+  const bool told_during_resets = asks_for_reset(request) || asks_for_identity(request);
+  if (function.reset.running() && !told_during_resets) return refuse(function, request);
   if ((header.type & wire::kMessageBus) != 0) {
     const bool ping = header.op == static_cast<std::uint8_t>(wire::BusOp::Ping);
     if (!ping && !mutated(Mutant::BusOperation)) return refuse(function, request);

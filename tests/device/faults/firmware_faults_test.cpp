@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels, harts and the firmware itself, broken on purpose: what finds it, and that nobody else notices.
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
 
+#include "host_driver/base/host_faults.hpp"
+#include "host_driver/device/bring_up.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/faults/armed_fault.hpp"
@@ -179,6 +186,45 @@ TEST_F(ThreeTimeouts, TheThirdTimeOutBansTheStream) {
   EXPECT_EQ(events(*victim_, wire::EventKind::StreamBanned, 1).size(), 1u);
   EXPECT_EQ(bench_.run(empty()).outcome, Outcome::Ok) << "stream 0 goes on";
   expect_neighbour_well();
+}
+
+// ---- resets that stall ----------------------------------------------------------------------------------------------
+
+// Counts steps of bring-up and fails none.
+HostFault steps_of_bring_up() {
+  HostFault fault{fault::Point::BringUpStep, fault::Action::Fail};
+  fault.trigger = wire::occurrences(kBringUpSteps + 1, 0, 0);
+  return fault;
+}
+
+TEST(StalledReset, TheNextOwnerJoinsTheResetWhoseEndTheLastOneDidNotSee) {
+  auto options = test::small_card();
+  options.timeouts.detach = std::chrono::milliseconds{100};  // reached: the reset stalls
+  const auto card = test::boot(options);
+  auto management = value_or_throw(card->open_management());
+  auto owner = value_or_throw(card->open_virtual(1));
+  std::optional<ArmedFault> fault;
+  fault.emplace(*management, fault_of(FaultPoint::FunctionReset, FaultAction::Stall, kVf1));
+  owner.reset();
+  ASSERT_TRUE(fault->fires());
+
+  const auto injector = std::make_shared<HostFaults>();
+  const unsigned row = injector->arm(steps_of_bring_up()).value();
+  Expected<std::unique_ptr<Device>> next;
+  std::atomic<bool> ended = false;
+  std::jthread attaching([&] {  // bounded: by the driver's time-outs
+    OpenOptions hooked;
+    hooked.faults.injector = injector;
+    next = card->open_virtual(1, std::move(hooked));
+    ended = true;
+  });
+  const auto joins = [&] { return injector->evidence(row).counted > static_cast<unsigned>(BringUpStep::Reset); };
+  EXPECT_EQ(management->wait_until([&] { return joins() || ended; }, test::soon()), WaitStatus::Done);
+  EXPECT_FALSE(ended) << "it was refused";
+  fault.reset();
+  attaching.join();  // bounded: by the driver's time-outs
+  ASSERT_TRUE(next) << describe(next.error());
+  EXPECT_EQ(Workbench(**next).run(Workbench::nop()).outcome, Outcome::Ok);
 }
 
 // ---- the firmware breaks itself: the end of its card, or of this boot of it -----------------------------------------

@@ -19,7 +19,6 @@ namespace {
 using fwtest::Launch;
 using fwtest::Program;
 using fwtest::RawDriver;
-using fwtest::RegionHandle;
 using fwtest::StreamHandle;
 using wire::Outcome;
 using wire::Status;
@@ -261,6 +260,37 @@ TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
   EXPECT_TRUE(driver_.bring_up());
 }
 
+// The driver whose reset it is may have ended: the next one comes while a kernel still runs.
+TEST_F(Launch, TheNextDriverAttachesWhileTheLastOnesResetRuns) {
+  driver_.submit(block(stream_, Program::UntilReleased));
+  card_.run_until_idle();
+  slice();
+  const auto ended = driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0});
+  driver_.send(ended);
+  card_.run_until_idle();
+  ASSERT_FALSE(driver_.receive()) << "a kernel still runs";
+  const auto refused = driver_.call(driver_.request(wire::MessageOp::GetDeviceFeatures, wire::FeatureBlocks{0, 2, {}}));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->header.size, sizeof(wire::MessageHeader)) << "nothing is built on what is torn down";
+  const auto identity = driver_.call(driver_.request(wire::MessageOp::GetDeviceInfo, wire::StatusValue{}));
+  wire::DeviceInfo info{};
+  ASSERT_TRUE(identity && wire::read_payload(*identity, info));
+  EXPECT_EQ(info.device_id, wire::kDeviceId);
+  const auto next = driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0});
+  driver_.send(next);
+  card_.run_until_idle();
+  const auto dropped = driver_.receive();
+  ASSERT_TRUE(dropped);
+  EXPECT_EQ(dropped->header.token, ended.header.token) << "the request that nobody waits for any more";
+  EXPECT_FALSE(driver_.receive());
+  slice();
+  card_.run_until_idle();
+  const auto answer = driver_.receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->header.token, next.header.token);
+  EXPECT_TRUE(driver_.bring_up());
+}
+
 TEST_F(Launch, TheResetOfTheAdminQueueDoesNotWaitForKernels) {
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.run_until_idle();
@@ -456,6 +486,7 @@ TEST_F(LaunchOnFour, EachItemIsHandedOutOnceInEachEpoch) {
 TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
   ASSERT_TRUE(driver_.acquire(8 * wire::kMiB));
   std::vector<StreamHandle> streams;
+  streams.reserve(6);
   for (int i = 0; i < 6; ++i) streams.push_back(driver_.open_stream().value());
   card_.start_loop();
   std::mt19937_64 random(2026);
