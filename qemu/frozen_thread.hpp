@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include <utility>
+#include <memory>
 
 #include "qemu/machine_error.hpp"
 #include "qemu/timeouts.hpp"
@@ -11,25 +11,29 @@
 namespace qemu {
 
 /// Holds one thread of the emulator still while the others run: one hart that stops without a word (HartThread).
-/// SIGSTOP stops a whole process and QMP all harts, so the thread is traced (PTRACE_SEIZE) and interrupted. Should the
-/// tracing process die, the kernel lets the thread go.
+/// SIGSTOP stops a whole process and QMP all harts, so the thread is traced (PTRACE_SEIZE) and interrupted, by a thread
+/// of this object: tracing belongs to the thread that began it. Should the tracing process die, the kernel lets the
+/// thread go.
+///
+/// The emulator can be killed meanwhile. A traced thread that has died has to be collected by its tracer before the
+/// emulator has ended for anybody; the thread of this object does that within 10 ms.
 ///
 /// A hart that holds the emulator's big lock just then holds up the devices and the other harts too, as a hart that
 /// keeps the bus would.
-///
-/// Threading: made, moved and destroyed by one thread: tracing belongs to it.
 class FrozenThread {
  public:
-  /// Errors: kStartFailed (not allowed to trace, no such thread), kTimeout (it did not stop in time).
+  /// Errors: kStartFailed (not allowed to trace, no such thread, no thread to be had), kTimeout (it did not stop in
+  /// time; it is let go).
   [[nodiscard]] static Result<FrozenThread> freeze(pid_t thread, Timeouts::Duration timeout);
-  FrozenThread(FrozenThread&& other) noexcept : thread_(std::exchange(other.thread_, 0)), signal_(other.signal_) {}
+  FrozenThread(FrozenThread&&) noexcept;
   FrozenThread& operator=(FrozenThread&&) = delete;
+  /// The thread goes on.
   ~FrozenThread();
 
  private:
-  FrozenThread(pid_t thread, int signal) : thread_(thread), signal_(signal) {}
-  pid_t thread_;
-  int signal_;  ///< came while it was stopped: delivered when it goes on
+  class Tracer;
+  explicit FrozenThread(std::unique_ptr<Tracer> tracer);
+  std::unique_ptr<Tracer> tracer_;
 };
 
 }  // namespace qemu

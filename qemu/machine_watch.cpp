@@ -9,6 +9,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "host_driver/base/start_thread.hpp"
 #include "qemu/errors.hpp"
 #include "qemu/machine_impl.hpp"
 #include "qemu/reaper_protocol.hpp"
@@ -65,18 +66,8 @@ Result<void> Machine::Impl::start_thread() {
   loop_->watch(console_end_.get(),
                [this] { return on_text(console_end_.get(), console, console_file_.get(), ending_.console_ended); });
   loop_->watch(error_end_.get(), [this] { return on_text(error_end_.get(), error_output, -1, ending_.error_ended); });
-  // A thread begins with its creator's mask: the program's signals are for the program's threads.
-  struct AllBlocked {
-    AllBlocked() {
-      sigset_t all;
-      sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    }
-    ~AllBlocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-    sigset_t before{};
-  } const blocked;
   try {
-    thread_ = std::thread([this] { serve(); });
+    thread_ = svp::start_thread([this] { serve(); });
   } catch (const std::system_error& error) {
     return system_failure("pthread_create", error.code().value());
   }

@@ -139,6 +139,22 @@ TEST_F(Sessions, AStoppedEmulatorGoesOnWhenTheSessionEnds) {
   EXPECT_TRUE(report.errors.empty()) << told(report);
 }
 
+TEST_F(Sessions, APowerCycleBringsBackACardWhoseHartIsFrozen) {
+  Script script;
+  script.add({.point = Point::FreezeHart, .action = Action::Stall, .trigger = {.first = 1}, .hart = 0});
+  auto session = Session::begin(script);
+  ASSERT_TRUE(session.has_value());
+  ASSERT_TRUE((*session)->arm(*card_).has_value());
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+  while (!all_fired((*session)->evidence()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  ASSERT_TRUE(all_fired((*session)->evidence()));
+  const auto raised = card_->raise(ResetLevel::PowerCycle, card_->boots(), false);
+  ASSERT_TRUE(raised.has_value()) << svp::describe(raised.error());
+  const WorkloadReport report = run_workload(card_, {});
+  EXPECT_TRUE(report.healed) << told(report);
+  EXPECT_TRUE(report.errors.empty()) << told(report);
+}
+
 TEST_F(Sessions, AResetOfTheMachineEndsEveryJobTypedAndTheCardComesBack) {
   Script script;
   script.add({.point = Point::SystemReset, .action = Action::Reset, .trigger = {.first = Number::random(100, 300)}});

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "qemu/emulator_environment.hpp"
+#include "qemu/frozen_thread.hpp"
 #include "qemu/machine.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
@@ -185,6 +186,33 @@ TEST_F(MachineBootTest, EveryHartHasAHostThread) {
     EXPECT_TRUE(std::filesystem::exists("/proc/" + std::to_string(machine.pid()) + "/task/" +
                                         std::to_string(harts->at(i).host_thread)));
   }
+}
+
+// A traced thread that has died belongs to its tracer: until that has collected it, the emulator has not ended.
+TEST_F(MachineBootTest, AnEmulatorWithAFrozenHartCanBeKilled) {
+  Machine machine = start(1);
+  const auto harts = machine.hart_threads();
+  ASSERT_TRUE(harts.has_value());
+  auto frozen = FrozenThread::freeze(harts->front().host_thread, kBound);
+  ASSERT_TRUE(frozen.has_value()) << to_string(frozen.error());
+  const auto killed = machine.kill();
+  EXPECT_TRUE(killed.has_value()) << to_string(killed.error());
+}
+
+TEST_F(MachineBootTest, AHartThatDoesNotFreezeInTimeGoesOn) {
+  Machine machine = start(1);
+  const auto slot = tenant(machine, 0);
+  ASSERT_TRUE(slot->wait_ring());
+  const auto harts = machine.hart_threads();
+  ASSERT_TRUE(harts.has_value());
+  for (unsigned late = 0, tries = 0; late < 10 && tries < 10'000; ++tries) {
+    const auto frozen = FrozenThread::freeze(harts->front().host_thread, milliseconds{0});
+    if (frozen) continue;
+    ASSERT_EQ(frozen.error().kind, MachineError::Kind::kTimeout) << to_string(frozen.error());
+    ++late;
+  }
+  slot->ring();
+  EXPECT_TRUE(slot->wait_ring());
 }
 
 TEST_F(MachineBootTest, TheEmulatorHasItsAllocator) {
