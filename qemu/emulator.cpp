@@ -15,9 +15,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "qemu/child_process.hpp"
 #include "qemu/errors.hpp"
-#include "qemu/spawn.hpp"
 
 namespace qemu {
 
@@ -124,10 +125,10 @@ std::optional<Version> probe_version(const std::string& emulator, Timeouts::Dura
   if (error != 0) return std::nullopt;
   write_end.reset();
 
-  const svp::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+  svp::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
   const std::string text = read_until_end(read_end.get(), timeout);
   // Its output has ended, or it has been silent for too long.
-  [[maybe_unused]] const bool collected = collect_child(child, pidfd.get(), timeout);
+  [[maybe_unused]] const bool collected = collect_child(child, std::move(pidfd), timeout);
   return parse_version(text);
 }
 

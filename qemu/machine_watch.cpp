@@ -44,7 +44,7 @@ Machine::Impl::~Impl() {
     loop_->wake();
     thread_.join();  // bounded: `stopping_` is set and it was woken; its handlers do not block
   }
-  // A reaper that does not end is the only thing left behind; a destructor has nobody to tell.
+  // One that is late is collected later; a destructor has nobody to tell.
   [[maybe_unused]] const auto collected = end_reaper(guarded, options.timeouts.reaper_exit);
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "host_driver/base/file_size_signal.hpp"
+#include "qemu/child_process.hpp"
 #include "qemu/emulator_environment.hpp"
 #include "qemu/errors.hpp"
 #include "qemu/reaper_image.hpp"
@@ -190,6 +191,7 @@ int first_inherited_descriptor() { return reaper::kFirstInherited; }
 
 Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std::string>& arguments,
                               std::span<const int> inherited, int error_output, Timeouts::Duration timeout) {
+  collect_late_children();
   int link[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return system_failure("socketpair", errno);
   Guarded guarded;
@@ -229,36 +231,11 @@ Result<void> end_reaper(Guarded& guarded, Timeouts::Duration timeout) {
   guarded.link.reset();
   if (guarded.reaper < 0) return {};
   const pid_t reaper = std::exchange(guarded.reaper, -1);
-  const svp::UniqueFd descriptor = std::move(guarded.reaper_pidfd);
-  if (collect_child(reaper, descriptor.get(), timeout)) return {};
+  if (collect_child(reaper, std::move(guarded.reaper_pidfd), timeout)) return {};
   return failure(MachineError::Kind::kTimeout,
                  fmt::format("the reaper (pid {}) of the emulator (pid {}) has not ended within {} ms.", reaper,
                              guarded.emulator, timeout.count()),
                  fmt::format("Look at /proc/{}/stack, and end both as the user who started them.", reaper));
-}
-
-bool collect_child(pid_t child, int pidfd, Timeouts::Duration timeout) {
-  const auto ended = [&] {
-    pollfd event{pidfd, POLLIN, 0};
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    int ready;
-    do {
-      const auto left = std::chrono::ceil<Timeouts::Duration>(deadline - std::chrono::steady_clock::now());
-      ready = ::poll(&event, 1, static_cast<int>(std::max(left, Timeouts::Duration{0}).count()));
-    } while (ready < 0 && errno == EINTR);
-    return ready > 0;
-  };
-  // Without a descriptor nothing can be waited for: it is killed, and collected if that was quick.
-  if (pidfd < 0) {
-    const bool sent = ::kill(child, SIGKILL) == 0;
-    return ::waitpid(child, nullptr, WNOHANG) != 0 || (!sent && errno == ESRCH);
-  }
-  if (!ended()) {
-    const bool sent = ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) == 0;
-    if ((!sent && errno != ESRCH) || !ended()) return false;
-  }
-  // ECHILD: an owner that ignores SIGCHLD or waits for any child has collected it already.
-  return ::waitpid(child, nullptr, WNOHANG) != 0;
 }
 
 }  // namespace qemu

@@ -38,12 +38,7 @@ struct Guarded {
 [[nodiscard]] Result<void> request_end(const Guarded& guarded);
 
 /// Drops the link, waits until the reaper has ended, kills it after `timeout`, and collects it. kTimeout when it is
-/// still there after `timeout` once more, or may not be killed: then it ends by itself later, and this process's end
-/// collects it.
+/// still there after `timeout` once more, or may not be killed: then it ends by itself later (child_process.hpp).
 [[nodiscard]] Result<void> end_reaper(Guarded& guarded, Timeouts::Duration timeout);
-
-/// Waits until a child of this process has ended, kills it after `timeout`, and collects it. False when it may not be
-/// killed, or is still there after `timeout` once more. `pidfd`: of the child, or -1 when none was to be had.
-[[nodiscard]] bool collect_child(pid_t child, int pidfd, Timeouts::Duration timeout);
 
 }  // namespace qemu

@@ -13,6 +13,8 @@
 #include <sstream>
 #include <thread>
 
+#include "qemu/child_process.hpp"
+
 namespace svp::test {
 
 namespace {
@@ -122,6 +124,7 @@ std::string left_over(const ProcessResources& before, std::chrono::milliseconds 
   std::string left = difference(before, count_process_resources());
   while (!left.empty() && Clock::now() < limit) {
     std::this_thread::sleep_for(support_bounds::kLook);  // bounded: by `bound` of the loop
+    qemu::collect_late_children();
     left = difference(before, count_process_resources());
   }
   if (left.contains("uncollected")) left += " (" + uncollected_child() + ")";

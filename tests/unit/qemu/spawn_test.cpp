@@ -107,6 +107,20 @@ TEST_F(SpawnTest, AnIgnoredChildSignalDoesNotHideTheStatus) {
   ::signal(SIGCHLD, old);
 }
 
+TEST_F(SpawnTest, AReaperThatIsLateIsCollectedLater) {
+  const auto before = svp::test::count_process_resources();
+  bool late = false;
+  for (int tries = 0; tries < 1000 && !late; ++tries) {
+    ASSERT_TRUE(spawn_shell("exec sleep 60"));
+    const auto ended = end_reaper(guarded_, Timeouts::Duration{0});
+    late = !ended;
+    if (late) EXPECT_EQ(ended.error().kind, MachineError::Kind::kTimeout);
+    guarded_ = {};
+  }
+  EXPECT_TRUE(late) << "no reaper was late";
+  EXPECT_EQ(svp::test::left_over(before), "");
+}
+
 TEST_F(SpawnTest, OnlyTheNamedDescriptorsAreInherited) {
   // One that every careless library leaves behind: without close-on-exec.
   const svp::UniqueFd careless{::open("/dev/null", O_RDONLY)};
