@@ -237,9 +237,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     return status ? qemu::to_string(*status) : std::string();
   };
   device.restartable = true;
-  if (!options.emulator.gdb_endpoint.empty()) {
-    device.held_by_debugger = [kept = of] { return !kept->running().value_or(true); };
-  }
+  device.held_by_debugger = [kept = of] { return kept->held_by_debugger(); };
   device.card_name = options.name;
   device.loop = loop;
   device.optional_features = how.optional_features;

@@ -7,6 +7,7 @@
 
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/device/firmware_restart.hpp"
+#include "host_driver/transport/running_clock.hpp"
 #include "qemu/card_impl.hpp"
 #include "qemu/machine_error.hpp"
 
@@ -36,7 +37,9 @@ Expected<std::shared_ptr<Window>> Card::Impl::management_window() {
 Expected<void> Card::Impl::await_next_boot(const Window& management, std::uint64_t before) {
   const auto exit_fd = current()->exit_fd();
   if (!exit_fd) return std::unexpected(from_machine(exit_fd.error()));
-  ProgressBudget budget(options.timeouts.restart_beats, options.timeouts.restart_silence, Clock::now());
+  RunningClock clock;
+  clock.watch([of = current()] { return of->held_by_debugger(); }, options.timeouts.restart_silence / kLooksAtDebugger);
+  ProgressBudget budget(options.timeouts.restart_beats, options.timeouts.restart_silence, clock.now());
   for (;;) {
     const HeaderView header = management.header();
     const bool next = header.magic == wire::kWindowMagic && header.boot_epoch != before;
@@ -47,7 +50,7 @@ Expected<void> Card::Impl::await_next_boot(const Window& management, std::uint64
       return std::unexpected(did_not_come_back("the card's boot ended at " + post, wire::Outcome::Indeterminate));
     }
     const std::uint64_t progress = header.boot_epoch << 32 | static_cast<std::uint32_t>(header.post_code);
-    if (!budget.look(header.heartbeat, progress, Clock::now())) {
+    if (!budget.look(header.heartbeat, progress, clock.now())) {
       return std::unexpected(did_not_come_back(
           next ? "the card stays at " + post : "the card goes on in its old boot, or stands still, at " + post,
           wire::Outcome::Indeterminate));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of a child of this process. One that ends later than anybody wants to wait is not forgotten: it would stay a
-// zombie for as long as this process lives.
+// zombie until this process ends.
 #pragma once
 
 #include <sys/types.h>

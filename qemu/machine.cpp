@@ -111,13 +111,18 @@ Result<std::vector<std::byte>> Machine::read_memory(std::uint64_t address, std::
 }
 
 Result<void> Machine::offer_debugger(std::string_view endpoint) {
+  // A debugger may attach before the answer comes.
+  const bool before = impl_->debugger_offered.exchange(endpoint != "none");
   const auto answer = monitor(fmt::format("gdbserver {}", endpoint));
   if (!answer) return std::unexpected(answer.error());
   if (answer->starts_with("Waiting for gdb connection") || answer->starts_with("Disabled gdbserver")) return {};
+  impl_->debugger_offered = before;
   return failure(MachineError::Kind::kQmpError,
                  fmt::format("the emulator offers no debugger at {}: {}", endpoint, *answer),
                  "Name an endpoint that is free, such as \"unix:<path>,server=on,wait=off\".");
 }
+
+bool Machine::held_by_debugger() const { return impl_->debugger_offered && impl_->stopped; }
 
 Result<std::vector<HartThread>> Machine::hart_threads() {
   auto answer = execute("query-cpus-fast", {});

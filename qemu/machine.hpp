@@ -109,6 +109,8 @@ class Machine {
   [[nodiscard]] Result<bool> running();
   /// Offers the harts to a debugger from now on, as MachineOptions::gdb_endpoint; "none" ends the offer.
   [[nodiscard]] Result<void> offer_debugger(std::string_view endpoint);
+  /// Whether the harts stand still while a debugger may attach. As the emulator told last; does not ask it.
+  [[nodiscard]] bool held_by_debugger() const;
   /// Any other QMP command; the result is the "return" member. Callers include <nlohmann/json.hpp>.
   [[nodiscard]] Result<nlohmann::json> execute(std::string_view command, const nlohmann::json& arguments);
 

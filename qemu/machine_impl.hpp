@@ -48,6 +48,8 @@ class Machine::Impl {
   std::vector<Slot> slots;
   Guarded guarded;
   std::optional<QmpSession> qmp;
+  std::atomic<bool> stopped{true};  ///< begins so (-S); as the emulator's events said last
+  std::atomic<bool> debugger_offered;
   TextTail console;
   TextTail error_output;
 

@@ -67,7 +67,11 @@ Result<void> Machine::Impl::prepare() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return system_failure("socketpair", errno);
   emulator_qmp_end_.reset(ends[1]);
-  qmp.emplace(svp::UniqueFd{ends[0]}, options.on_event);
+  qmp.emplace(svp::UniqueFd{ends[0]}, [this](const MachineEvent& event) {
+    if (event.kind == MachineEvent::Kind::kStop) stopped = true;
+    if (event.kind == MachineEvent::Kind::kResume) stopped = false;
+    if (options.on_event) options.on_event(event);
+  });
 
   auto console_pipe = create_pipe();
   if (!console_pipe) return forward(console_pipe);

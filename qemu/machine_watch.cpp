@@ -30,6 +30,7 @@ constexpr unsigned kSources = 5;
 
 Machine::Impl::Impl(MachineOptions given)
     : options(std::move(given)),
+      debugger_offered(!options.gdb_endpoint.empty()),
       console(kConsoleBytes, options.on_console_line),
       error_output(kErrorBytes),
       owner_(::getpid()),

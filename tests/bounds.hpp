@@ -36,6 +36,9 @@ inline constexpr std::chrono::milliseconds kExpires{20};
 // So long a debugger holds a boot: longer than Timeouts::post_progress.
 // reached: the boot is held for all of it
 inline constexpr std::chrono::milliseconds kHeldBoot{6'000};
+// A debugger holds a card while requests wait: longer than Timeouts::admin.
+// reached: the card is held for all of it
+inline constexpr std::chrono::milliseconds kHeldRequest{12'000};
 // Time in which nothing may happen, or in which something may that must not: a wrong wake-up comes in microseconds, a
 // busy loop burns a tick of the scheduler every 10 ms.
 // reached: what is right happens after it

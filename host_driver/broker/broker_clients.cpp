@@ -132,7 +132,7 @@ std::optional<wire::Target> Broker::Impl::owned_target(const BrokerRequest& requ
 
 std::optional<ErrorInfo> Broker::Impl::forbidden(const Client& client, const BrokerRequest& request) const {
   if (client.manages || std::holds_alternative<HelloRequest>(request) ||
-      std::holds_alternative<DescribeRequest>(request)) {
+      std::holds_alternative<DescribeRequest>(request) || std::holds_alternative<HeldRequest>(request)) {
     return std::nullopt;
   }
   if (const auto target = owned_target(request)) {
@@ -183,6 +183,8 @@ void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
     command_collect(id, *collect);
   } else if (const auto* debug = std::get_if<DebugRequest>(&request)) {
     command_debug(id, debug->offer);
+  } else if (std::holds_alternative<HeldRequest>(request)) {
+    reply_and_close(id, Held{session != nullptr && session->held_by_debugger()});
   } else if (const auto* statistics = std::get_if<StatisticsRequest>(&request)) {
     command_statistics(id, statistics->target);
   } else if (const auto* offer = std::get_if<OfferTimelineRequest>(&request)) {

@@ -93,6 +93,8 @@ class CardSession {
   Expected<void> collect(CoreOf what, const std::filesystem::path& file) const;
   // A debugger may attach at this socket, or, when it is empty, no longer.
   Expected<void> offer_debugger(const std::filesystem::path& socket) const;
+  // Whether its harts stand still now while one may. Does not ask the emulator.
+  bool held_by_debugger() const { return card_->machine().held_by_debugger(); }
 
   // What M was told since the last call. Does not block.
   std::vector<wire::DeviceEvent> take_events() { return management()->take_events(); }

@@ -260,7 +260,7 @@ std::size_t Device::poll() { return inside_sink() || !impl_->process.is_this() ?
 Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   if (!process.is_this()) return std::unexpected(not_ours());
   if (inside_sink()) return std::unexpected(not_in_sink());
-  const TimePoint deadline = Clock::now() + options.timeouts.admin;
+  CardDeadline deadline(*this, options.timeouts.admin);
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
     ErrorInfo error{.layer = Layer::Firmware,
@@ -284,13 +284,14 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
     struct Room {
       AdminPort& port;
     } room{*admins};
-    const auto status = wait({[](void* at) { return static_cast<Room*>(at)->port.can_begin(); }, &room}, deadline);
+    const auto status =
+        wait_for_card({[](void* at) { return static_cast<Room*>(at)->port.can_begin(); }, &room}, deadline);
     if (status == WaitStatus::TimedOut) return std::unexpected(no_reply(" found no free slot in "));
   }
   if (!ticking.load(std::memory_order_relaxed)) start_ticking();
   using State = AdminPort::Ticket::State;
   const auto ended = [](void* at) { return static_cast<AdminPort::Ticket*>(at)->state() != State::Waiting; };
-  (void)wait({ended, &ticket}, deadline);
+  (void)wait_for_card({ended, &ticket}, deadline);
   admins->abandon(ticket);  // no-op when it has ended
   switch (ticket.state()) {
     case State::Answered: return ticket.reply();
@@ -380,7 +381,8 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     const auto& d = *static_cast<Drained*>(at);
     return d.ring.outstanding(d.stream) == 0;
   };
-  const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
+  CardDeadline deadline(*this, options.timeouts.admin);
+  const auto status = wait_for_card({empty, &drained}, deadline);
   if (outstanding_failed() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }

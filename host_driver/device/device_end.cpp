@@ -182,7 +182,10 @@ void Device::Impl::detach() {
   state.notify_all();
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
-  options.held_by_debugger = nullptr;
+  {
+    const std::lock_guard lock(debugger_mutex);
+    options.held_by_debugger = nullptr;
+  }
   channel.watch_debugger(nullptr);
 }
 

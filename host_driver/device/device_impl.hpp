@@ -36,6 +36,7 @@
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/guarded.hpp"
+#include "host_driver/transport/running_clock.hpp"
 #include "host_driver/transport/window.hpp"
 
 namespace svp {
@@ -76,6 +77,15 @@ struct Device::Impl final : RegionSource {
 
   // ---- reaping and waiting (progress.cpp)
   WaitStatus wait(ConditionRef condition, TimePoint deadline);
+  // So long the card may run from now on: the time in which a debugger holds it does not count.
+  struct CardDeadline {
+    CardDeadline(Impl& device, Duration bound);
+    RunningClock clock;
+    Duration look;
+    TimePoint end;
+  };
+  WaitStatus wait_for_card(ConditionRef condition, CardDeadline& deadline);
+  bool held_by_debugger();
   // Holds reap_mutex_ on entry, not on return. Nothing: gave way to a claim.
   std::optional<WaitStatus> lead(ConditionRef condition, TimePoint deadline);
   void give_way();
@@ -189,6 +199,8 @@ struct Device::Impl final : RegionSource {
   std::atomic<std::uint64_t> deliveries{0};  // odd while completions are being taken and delivered
   std::array<ControlBlockRing::Ended, ControlBlockRing::kHarvest> harvested;
   AfterDeliveries after;  // under reap_mutex
+
+  std::mutex debugger_mutex;  // options.held_by_debugger, between who waits and the end
 
   // Opening, resetting and closing a stream share it; a queue reset, which concerns all streams, holds it alone.
   std::shared_mutex stream_commands;

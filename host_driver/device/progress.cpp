@@ -194,6 +194,29 @@ WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
   }
 }
 
+bool Device::Impl::held_by_debugger() {
+  std::function<bool()> held;
+  {
+    const std::lock_guard lock(debugger_mutex);
+    held = options.held_by_debugger;
+  }
+  return held && held();
+}
+
+Device::Impl::CardDeadline::CardDeadline(Impl& device, Duration bound)
+    : look(device.options.faults.no_timers ? bound : bound / kLooksAtDebugger), end(Clock::now() + bound) {
+  clock.watch([&device] { return device.held_by_debugger(); }, look);
+}
+
+// In pieces: a debugger that holds the card is noticed at the end of one.
+WaitStatus Device::Impl::wait_for_card(ConditionRef condition, CardDeadline& deadline) {
+  for (;;) {
+    const Duration left = deadline.end - deadline.clock.now();
+    const WaitStatus status = wait(condition, Clock::now() + std::min(left, deadline.look));
+    if (status != WaitStatus::TimedOut || left <= Duration{0}) return status;
+  }
+}
+
 std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
   enter();
   std::optional<WaitStatus> status = WaitStatus::Done;

@@ -52,7 +52,11 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   const auto* grant = std::get_if<Grant>(&answer->reply);
   if (grant == nullptr) return std::unexpected(bad_reply());
   const pid_t broker = connection->broker();
-  auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker);
+  // It stays the same card, whatever becomes of the environment and the working directory.
+  const auto path = card_path(card);
+  if (!path) return std::unexpected(path.error());
+  auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker,
+                               std::filesystem::absolute(*path).string());
   if (!tenancy) return std::unexpected(std::move(tenancy.error()));
   options.faults.function = grant->target;
   auto device = (*tenancy)->open(options, timeouts, *std::move(loop));

@@ -118,6 +118,8 @@ BrokerRequest read_request(const Json& json) {
     request = std::move(collect);
   } else if (type == "debug") {
     request = DebugRequest{object.boolean("offer")};
+  } else if (type == "held") {
+    request = HeldRequest{};
   } else if (type == "statistics") {
     request = StatisticsRequest{read_owned_target(object)};
   } else if (type == "offer-timeline") {
@@ -201,6 +203,8 @@ BrokerReply read_reply(const Json& json) {
     grant.grant = static_cast<std::uint32_t>(object.number("grant", wire::kGrantsPerFunction - 1));
     grant.epoch = object.number("epoch", kAnyNumber);
     reply = grant;
+  } else if (type == "held") {
+    reply = Held{object.boolean("by_debugger")};
   } else if (type == "prove") {
     reply = Prove{object.number("nonce", kAnyNumber)};
   } else if (type == "refused") {
@@ -287,6 +291,7 @@ std::string encode(const BrokerRequest& request) {
                                    {"generation", redeem.generation},
                                    {"token", to_text(redeem.token)}};
                      },
+                     [](const HeldRequest&) { return Json::object({{"type", "held"}}); },
                      [](const ProofRequest& proof) { return Json{{"type", "proof"}, {"nonce", proof.nonce}}; },
                  },
                  request));
@@ -317,6 +322,7 @@ std::string encode(const BrokerReply& reply) {
           [](const TimelineGrant& grant) {
             return dump(Json{{"type", "timeline-granted"}, {"grant", grant.grant}, {"epoch", grant.epoch}});
           },
+          [](const Held& held) { return dump(Json{{"type", "held"}, {"by_debugger", held.by_debugger}}); },
           [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
       },
       reply);

@@ -71,6 +71,10 @@ struct DebugRequest {
   bool offer = true;  // false: no longer
   friend bool operator==(const DebugRequest&, const DebugRequest&) = default;
 };
+// For everybody who waits for the card.
+struct HeldRequest {
+  friend bool operator==(const HeldRequest&, const HeldRequest&) = default;
+};
 struct StatisticsRequest {
   wire::Target target = wire::kTargetPhysical;
   friend bool operator==(const StatisticsRequest&, const StatisticsRequest&) = default;
@@ -92,7 +96,7 @@ struct ProofRequest {
 };
 using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
                                    StopRequest, CollectRequest, DebugRequest, StatisticsRequest, ProofRequest,
-                                   OfferTimelineRequest, RedeemTimelineRequest>;
+                                   OfferTimelineRequest, RedeemTimelineRequest, HeldRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end),
@@ -113,6 +117,10 @@ struct Done {
   std::string how{};  // for people: the reset levels that were tried and what they took; may be empty
   friend bool operator==(const Done&, const Done&) = default;
 };
+struct Held {
+  bool by_debugger = false;
+  friend bool operator==(const Held&, const Held&) = default;
+};
 struct Prove {
   std::uint64_t nonce = 0;
   friend bool operator==(const Prove&, const Prove&) = default;
@@ -121,8 +129,8 @@ struct TimelineOffered {
   TimelineToken token{};
   friend bool operator==(const TimelineOffered&, const TimelineOffered&) = default;
 };
-using BrokerReply =
-    std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics, TimelineOffered, TimelineGrant>;
+using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics, TimelineOffered,
+                                 TimelineGrant, Held>;
 
 // At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
 std::string encode(const BrokerRequest& request);

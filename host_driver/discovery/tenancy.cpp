@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/discovery/broker_connection.hpp"
+#include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/function_choice.hpp"
 
 namespace svp {
@@ -89,6 +91,15 @@ Expected<void> check_identity(const Device& device, const Grant& grant) {
                       ", the broker " + function_name(grant.target) + " in slot " + std::to_string(grant.slot)));
 }
 
+// A broker that does not say so at once is not asked for longer: the caller's own bound goes on.
+bool held_by_debugger(const std::string& folder, const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(folder, BrokerConnection::Socket::Tenant, timeouts.hello);
+  if (!connection) return false;
+  const auto answer = connection->transact(HeldRequest{});
+  const auto* held = answer ? std::get_if<Held>(&answer->reply) : nullptr;
+  return held != nullptr && held->by_debugger;
+}
+
 ErrorInfo no_descriptor() {
   return {.layer = Layer::Driver,
           .source = "descriptors",
@@ -101,19 +112,22 @@ ErrorInfo no_descriptor() {
 }  // namespace
 
 Expected<std::shared_ptr<Tenancy>> Tenancy::take(const Grant& grant, std::vector<UniqueFd> descriptors,
-                                                 UniqueFd connection, pid_t broker) {
+                                                 UniqueFd connection, pid_t broker, std::string folder) {
   if (auto good = check_grant(grant, descriptors); !good) return std::unexpected(std::move(good.error()));
-  return std::shared_ptr<Tenancy>(new Tenancy(grant, std::move(descriptors), std::move(connection), broker));
+  return std::shared_ptr<Tenancy>(
+      new Tenancy(grant, std::move(descriptors), std::move(connection), broker, std::move(folder)));
 }
 
-Tenancy::Tenancy(const Grant& grant, std::vector<UniqueFd> descriptors, UniqueFd connection, pid_t broker)
+Tenancy::Tenancy(const Grant& grant, std::vector<UniqueFd> descriptors, UniqueFd connection, pid_t broker,
+                 std::string folder)
     : grant_(grant),
       window_(std::move(descriptors[0])),
       doorbell_to_card_(std::move(descriptors[1])),
       doorbell_from_card_(std::move(descriptors[2])),
       death_(std::move(descriptors[3])),
       connection_(std::move(connection)),
-      broker_(broker) {}
+      broker_(broker),
+      folder_(std::move(folder)) {}
 
 bool Tenancy::alive() const {
   pollfd events[] = {{death_.get(), POLLIN, 0}, {connection_.get(), POLLRDHUP, 0}};
@@ -140,6 +154,7 @@ Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, cons
   device.how_card_ended = [tenancy = shared_from_this(), bound = timeouts.death_report] {
     return last_word(tenancy->death_.get(), tenancy->broker_, bound);
   };
+  device.held_by_debugger = [folder = folder_, timeouts] { return held_by_debugger(folder, timeouts); };
   auto attached =
       Device::attach({grant_.slot, grant_.window_bytes, std::move(window), std::move(to_card), std::move(from_card)},
                      std::move(device));

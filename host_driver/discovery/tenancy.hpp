@@ -17,9 +17,10 @@ namespace svp {
 
 class Tenancy : public std::enable_shared_from_this<Tenancy> {
  public:
-  // `descriptors`: as they came with the grant; checked (number, kind, size and seals of the window).
+  // `descriptors`: as they came with the grant; checked (number, kind, size and seals of the window). `folder`: the
+  // card's, absolute; where its broker is asked whether a debugger holds it.
   static Expected<std::shared_ptr<Tenancy>> take(const Grant& grant, std::vector<UniqueFd> descriptors,
-                                                 UniqueFd connection, pid_t broker);
+                                                 UniqueFd connection, pid_t broker, std::string folder);
 
   const Grant& grant() const { return grant_; }
   pid_t broker() const { return broker_; }
@@ -32,7 +33,7 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
                                          std::shared_ptr<EventLoop> loop = nullptr);
 
  private:
-  Tenancy(const Grant& grant, std::vector<UniqueFd> descriptors, UniqueFd connection, pid_t broker);
+  Tenancy(const Grant& grant, std::vector<UniqueFd> descriptors, UniqueFd connection, pid_t broker, std::string folder);
 
   const Grant grant_;
   const UniqueFd window_;
@@ -41,6 +42,7 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
   const UniqueFd death_;
   const UniqueFd connection_;
   const pid_t broker_;
+  const std::string folder_;
 };
 
 }  // namespace svp

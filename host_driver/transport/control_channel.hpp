@@ -85,7 +85,6 @@ class ControlChannel {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kLooksAtDebugger = 20;  // in the time that a card may show no progress
   enum class Arrival : std::uint8_t { None, Other, Answer };
 
   // Without a doorbell.

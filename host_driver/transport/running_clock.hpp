@@ -8,6 +8,9 @@
 
 namespace svp {
 
+// So many looks in a bound that such a clock measures.
+inline constexpr int kLooksAtDebugger = 20;
+
 // One thread.
 class RunningClock {
  public:

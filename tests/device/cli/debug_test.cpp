@@ -75,6 +75,17 @@ TEST_F(Debug, ALiveCardIsShownAndGoesOn) {
   EXPECT_EQ(run_spyre({"debug", "card0", "--batch"}).code, 0);
 }
 
+TEST_F(Debug, AnOwnerWaitsForAsLongAsADebuggerHoldsTheCard) {
+  Program session(spyre({"debug", "card0", "--firmware", SPYRE_DEFAULT_FIRMWARE}), environment());
+  EXPECT_THAT(session.wait_for_line("Remote debugging"), HasSubstr("gdb")) << session.output();
+  Program rank({SPYRE_RANK, "work"}, environment({{"FLEX_DEVICE", "PF"}}));
+  EXPECT_EQ(rank.wait_exit(std::chrono::ceil<std::chrono::seconds>(test_bounds::kHeldBoot)), std::nullopt)
+      << rank.output();
+  session.write("set confirm off\ndetach\nquit\n");
+  EXPECT_EQ(session.wait_exit(), 0) << session.output();
+  EXPECT_EQ(rank.wait_exit(), 0) << rank.output();
+}
+
 TEST_F(Debug, ABrokenFirmwareIsCollectedAndExplained) {
   send_hart_zero("8");
   ASSERT_TRUE(wait_for_console(std::regex("PANIC[^]*post 0x80"))) << console();

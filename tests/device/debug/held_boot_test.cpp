@@ -1,91 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// A debugger holds the boot of a card for longer than the driver's bound. It is a client of the remote protocol with
-// the two packets that this takes: "?" and "c".
-#include <arpa/inet.h>
+// A debugger holds a card for longer than the driver's bounds: while it boots, while requests wait, and in the middle
+// of a restart.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
 
-#include "host_driver/base/unique_fd.hpp"
 #include "qemu/card.hpp"
 #include "tests/bounds.hpp"
+#include "tests/device/debug/gdb_client.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using test::GdbClient;
 
-// Port 0: the system chooses one, which is free again when the socket is closed.
-unsigned short free_port() {
-  const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
-  return ntohs(address.sin_port);
-}
-
-UniqueFd connect_tcp(unsigned short port) {
-  UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // bounded: of this machine, a listener takes it or there is none
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) socket.reset();
-  return socket;
-}
-
-UniqueFd connect_unix(const std::string& path) {
-  UniqueFd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  // bounded: of this machine, a listener takes it or there is none
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) socket.reset();
-  return socket;
-}
-
-bool readable(const UniqueFd& socket, std::chrono::milliseconds bound) {
-  pollfd event{socket.get(), POLLIN, 0};
-  return ::poll(&event, 1, test_bounds::in_milliseconds(bound)) == 1;
+void expect_held(GdbClient& debugger) {
+  ASSERT_TRUE(debugger.connected());
+  const std::string why = debugger.ask("?");
+  EXPECT_TRUE(why.contains("$T05") || why.contains("$S05")) << why;
 }
 
 // Attaches as soon as the emulator listens, holds the card, and lets it go.
-template <typename Connect>
-void hold_boot(Connect connect) {
-  UniqueFd socket;
-  for (const auto deadline = Clock::now() + test_bounds::kEmulator; !socket.valid() && Clock::now() < deadline;) {
-    socket = connect();
-    if (!socket.valid()) std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the bounded loop
-  }
-  ASSERT_TRUE(socket.valid());
-  const std::string why = "$?#3f";
-  ASSERT_EQ(::send(socket.get(), why.data(), why.size(), MSG_NOSIGNAL | MSG_DONTWAIT), 5);
-  std::string answer;
-  while (!answer.contains('#') && readable(socket, test_bounds::kEmulator)) {
-    char bytes[256];
-    const ssize_t got = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (got <= 0) break;
-    answer.append(bytes, static_cast<std::size_t>(got));
-  }
-  EXPECT_TRUE(answer.contains("$T05") || answer.contains("$S05")) << answer;
-  EXPECT_FALSE(readable(socket, test_bounds::kHeldBoot)) << "a card that is held says nothing";
-  const std::string go = "+$c#63";
-  ASSERT_EQ(::send(socket.get(), go.data(), go.size(), MSG_NOSIGNAL | MSG_DONTWAIT), 6);
-  (void)readable(socket, test_bounds::kEmulator);  // what it says when it has taken the packet
+void hold_boot(GdbClient debugger) {
+  expect_held(debugger);
+  EXPECT_FALSE(debugger.says_something(test_bounds::kHeldBoot)) << "a card that is held says nothing";
+  debugger.send("c");
+  (void)debugger.says_something(test_bounds::kEmulator);  // what it says when it has taken the packet
 }
 
 void expect_boots(const std::string& endpoint) {
@@ -99,8 +42,8 @@ void expect_boots(const std::string& endpoint) {
 }
 
 TEST(HeldBoot, OverTcpIsNoFailure) {
-  const unsigned short port = free_port();
-  std::thread debugger([&] { hold_boot([&] { return connect_tcp(port); }); });
+  const unsigned short port = test::free_port();
+  std::thread debugger([&] { hold_boot(GdbClient::over_tcp(port)); });
   expect_boots("tcp:127.0.0.1:" + std::to_string(port) + ",wait=on");
   debugger.join();  // bounded: every wait of it is
 }
@@ -108,19 +51,73 @@ TEST(HeldBoot, OverTcpIsNoFailure) {
 TEST(HeldBoot, OverAUnixSocketIsNoFailure) {
   const qemu::test::TemporaryFolder folder;
   const std::string path = (folder.path() / "gdb").string();
-  std::thread debugger([&] { hold_boot([&] { return connect_unix(path); }); });
+  std::thread debugger([&] { hold_boot(GdbClient::over_unix(path)); });
   expect_boots("unix:" + path + ",server=on,wait=on");
   debugger.join();  // bounded: every wait of it is
 }
 
 // What a program has that knows nothing of a debugger.
 TEST(HeldBoot, WhereTheEnvironmentSaysIsNoFailure) {
-  const unsigned short port = free_port();
+  const unsigned short port = test::free_port();
   ASSERT_EQ(::setenv("SPYRE_GDB", ("tcp:127.0.0.1:" + std::to_string(port) + ",wait=on").c_str(), 1), 0);
-  std::thread debugger([&] { hold_boot([&] { return connect_tcp(port); }); });
+  std::thread debugger([&] { hold_boot(GdbClient::over_tcp(port)); });
   expect_boots({});
   debugger.join();  // bounded: every wait of it is
   ::unsetenv("SPYRE_GDB");
+}
+
+// Offered to a debugger only after its boot, as a long-lived card is.
+class HeldCard : public testing::Test {
+ protected:
+  void SetUp() override {
+    CardOptions options;
+    options.virtual_functions = 1;
+    auto booted = Card::boot(std::move(options));
+    ASSERT_TRUE(booted) << describe(booted.error());
+    card_ = *std::move(booted);
+  }
+  GdbClient hold() {
+    const std::string path = (folder_.path() / "gdb").string();
+    EXPECT_TRUE(card_->machine().offer_debugger("unix:" + path + ",server=on,wait=off").has_value());
+    GdbClient debugger = GdbClient::over_unix(path);
+    expect_held(debugger);
+    return debugger;
+  }
+
+  const qemu::test::TemporaryFolder folder_;
+  std::shared_ptr<Card> card_;
+};
+
+TEST_F(HeldCard, RequestsWaitForAsLongAsItIsHeld) {
+  const auto owner = card_->open_virtual(1, {});
+  ASSERT_TRUE(owner) << describe(owner.error());
+  GdbClient debugger = hold();
+  Expected<wire::AdminReply> statistics;
+  Expected<std::unique_ptr<Device>> attached;
+  std::thread asks([&] { statistics = (*owner)->card_statistics(); });
+  std::thread attaches([&] { attached = card_->open_physical({}); });
+  EXPECT_FALSE(debugger.says_something(test_bounds::kHeldRequest));
+  debugger.send("c");
+  asks.join();      // bounded: by the driver's bounds, the card runs
+  attaches.join();  // bounded: likewise, by the driver's bounds
+  EXPECT_TRUE(statistics) << describe(statistics.error());
+  EXPECT_TRUE(attached) << describe(attached.error());
+}
+
+TEST_F(HeldCard, ARestartWaitsWhileItsBootIsHeld) {
+  constexpr std::string_view kFirstInstruction = "1,80000000,4";
+  GdbClient debugger = hold();
+  EXPECT_EQ(debugger.ask("Z" + std::string(kFirstInstruction)), "+$OK");
+  debugger.send("c");
+  Expected<void> restarted;
+  std::thread restarts([&] { restarted = card_->restart_firmware(); });
+  EXPECT_TRUE(debugger.answer().contains("$T05")) << "the next boot begins at its first instruction";
+  EXPECT_FALSE(debugger.says_something(test_bounds::kHeldBoot));
+  EXPECT_EQ(debugger.ask("z" + std::string(kFirstInstruction)), "+$OK");
+  debugger.send("c");
+  restarts.join();  // bounded: by the driver's bounds, the card runs
+  EXPECT_TRUE(restarted) << describe(restarted.error());
+  EXPECT_EQ(card_->boots(), 2U);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
                                StopRequest{},
                                CollectRequest{"/tmp/core", true},
                                DebugRequest{false},
+                               HeldRequest{},
                                StatisticsRequest{wire::target_of_virtual(16)},
                                OfferTimelineRequest{{wire::target_of_virtual(16), kMost, 127, ~std::uint32_t{0}}},
                                RedeemTimelineRequest{wire::kTargetPhysical, kMost, example_token()},
