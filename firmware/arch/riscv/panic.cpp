@@ -31,8 +31,10 @@ using wire::RecordedHart;
 
 static_assert(wire::kRecordedHarts == MAX_HARTS);
 
-// A hart that is awake answers within microseconds, one that sleeps when the emulating machine gives it time.
+// A hart that is awake answers within microseconds, one that sleeps when the emulating machine gives it time. That it
+// gives to the waiting hart as well: only the time in which that one ran counts, which two looks in a row tell.
 constexpr std::uint64_t kTimeout = 100 * 1000 * wire::kTicksPerMicrosecond;
+constexpr std::uint64_t kLongestLook = 100 * wire::kTicksPerMicrosecond;
 constexpr std::uint64_t kGuardBytes = 4096;
 
 std::atomic<std::uint32_t> winner{0};    // 1 + the hart that records
@@ -103,8 +105,14 @@ void gather(const HartLocal& me) {
     wanted |= bit(h);
     imsic_send(h, kWakeIdentity);
   }
-  const std::uint64_t end = hal::now() + kTimeout;
-  while ((answered.load(std::memory_order_acquire) & wanted) != wanted && hal::now() < end) asm volatile("pause");
+  std::uint64_t ran = 0;
+  for (std::uint64_t last = hal::now();
+       (answered.load(std::memory_order_acquire) & wanted) != wanted && ran < kTimeout;) {
+    const std::uint64_t now = hal::now();
+    ran += std::min(now - last, kLongestLook);
+    last = now;
+    asm volatile("pause");
+  }
   fatal.waiting_for = wanted & ~answered.load(std::memory_order_acquire);
   for (unsigned h = 0; h < fatal.hart_count; ++h) {
     if ((fatal.waiting_for & bit(h)) != 0) fatal.harts[h].waypoint = hal::waypoint_of(h);
