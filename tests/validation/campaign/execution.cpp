@@ -90,6 +90,8 @@ void completion_never_posted(ScenarioContext& context) {
   const auto fault = context.arm(ScenarioContext::fault_at_faulting(FaultPoint::Completion, FaultAction::Suppress));
   context.trigger();
   (void)stream.submit(BlockBuilder::nop());
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
+  while (context.evidence(fault).fired == 0 && ScenarioContext::Clock::now() < limit) std::this_thread::yield();
   const bool came = stream.wait_all(campaign_bounds::kNothingComes);
   context.fired(fault);
   // The reset of the stream finds that the card kept a block, within its bound: the reset level above it has to be
