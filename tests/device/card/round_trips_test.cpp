@@ -105,7 +105,7 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
     ASSERT_EQ(value_or_throw(device->submit(0, {&request, 1})), 1u);
     const auto status = device->wait_until([&] { return counter.ended() == 1; }, begun + kStall);
     // A sleep that nothing ends lasts until its deadline, and the last look finds what was there all the time.
-    if (status != WaitStatus::Done || Device::Clock::now() - begun >= kStall) {
+    if (status != WaitStatus::Done || device->statistics().late_finds != 0) {
       const std::size_t found = device->poll();
       ADD_FAILURE() << name << ": round trip " << result.done << " stalled (status " << static_cast<int>(status)
                     << "); "
@@ -146,7 +146,6 @@ class RoundTrips : public testing::Test {
     go_round(*card_, name, spinning, count, result);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
     report(name, result);
-    EXPECT_LT(result.worst, kStall);
     EXPECT_TRUE(slept_often(result, spinning, count)) << "in " << kMostTimes << " times as many round trips";
   }
 
