@@ -86,6 +86,14 @@ TEST_F(Triggers, ThatWaitForATimeAreRefusedAtEachPoint) {
   refused(kOfTheMachine);
 }
 
+// A scenario that boots its own card arms without arm().
+TEST_F(Triggers, OfACardOfTheScenariosOwnAreCheckedAlike) {
+  auto spec = ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
+  EXPECT_EQ(&ScenarioContext::checked(spec), &spec);
+  spec.trigger.first = 2;
+  EXPECT_THROW((void)ScenarioContext::checked(spec), Error);
+}
+
 TEST_F(Triggers, ThatCountWhatAProgramDoesAreTaken) {
   for (const auto& [point, action] : kOfPrograms) {
     auto spec = ScenarioContext::any_fault(point, action);

@@ -89,7 +89,7 @@ wire::FaultEvidence stall_resets(ScenarioContext& context, Card& card, std::uniq
   spec.trigger.every = 1;
   const auto management = value_or_throw(card.open_management());
   fault::FaultClient faults(*management);
-  value_or_throw(faults.arm(spec));
+  value_or_throw(faults.arm(ScenarioContext::checked(spec)));
   context.trigger();
   device.reset();
   return value_or_throw(faults.query(spec.fault));

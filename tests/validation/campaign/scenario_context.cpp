@@ -128,15 +128,18 @@ bool counts_the_clock(const wire::FaultSpec& spec) {
 
 }  // namespace
 
+const wire::FaultSpec& ScenarioContext::checked(const wire::FaultSpec& spec) {
+  if (!counts_the_clock(spec)) return spec;
+  throw Error({.layer = Layer::Driver,
+               .source = std::string(wire::name(spec.point)),
+               .outcome = Outcome::Rejected,
+               .recoverable = false,
+               .next_step = "correct the scenario: name what the program has done",
+               .message = "a trigger of a scenario counts slices, beats, iterations or time"});
+}
+
 ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
-  if (counts_the_clock(spec)) {
-    throw Error({.layer = Layer::Driver,
-                 .source = std::string(scenario_.id),
-                 .outcome = Outcome::Rejected,
-                 .recoverable = false,
-                 .next_step = "correct the scenario: name what the program has done",
-                 .message = "a trigger of a scenario counts slices, beats, iterations or time"});
-  }
+  (void)checked(spec);        // before a card is asked for
   Device& by = management();  // first: what it finds armed, it disarms
   Fault armed_row{next_row_};
   if (next_row_ == wire::kFaultRows && !free_rows_.empty()) {
@@ -146,7 +149,7 @@ ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
     ++next_row_;
   }
   spec.fault = armed_row.row;
-  value_or_throw(fault::FaultClient(by).arm(spec));
+  value_or_throw(fault::FaultClient(by).arm(checked(spec)));
   artifacts_->armed.push_back({.spec = spec, .evidence = {}});
   return armed_row;
 }

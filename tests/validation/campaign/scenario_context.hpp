@@ -71,6 +71,9 @@ class ScenarioContext {
   // reserved0, operation and row are filled in; zeros of stream, opcode and function mean what they say (use
   // any_fault() to start with "any"). Throws svp::Error when M does not take it.
   Fault arm(wire::FaultSpec spec);
+  // The same, for a card of the scenario's own. Throws svp::Error when the trigger counts what the machine decides:
+  // slices, beats, iterations, time.
+  static const wire::FaultSpec& checked(const wire::FaultSpec& spec);
   wire::FaultEvidence evidence(Fault row);
   void disarm(Fault row);
   // Bytes of regions that the faulting function may hold; 0: no quota. Throws svp::Error.

@@ -126,8 +126,9 @@ bool stands_still(const std::string& place) {
 
 void arm_stall(Card& card) {
   const auto management = value_or_throw(card.open_management());
+  const auto spec = ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
   // The answer may stand still with the card.
-  (void)fault::FaultClient(*management).arm(ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
+  (void)fault::FaultClient(*management).arm(ScenarioContext::checked(spec));
 }
 
 void on_a_card_that_does_not(ScenarioContext& context) {
