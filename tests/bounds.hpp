@@ -85,19 +85,23 @@ inline constexpr std::chrono::seconds kStalledRoundTrip{120};
 namespace bench_bounds {
 
 // 50 owners of a function in a second.
+// reached: it is the rhythm that is played
 inline constexpr std::chrono::milliseconds kOwnerEvery{20};
 
 // One block, a batch, or the end of a flood's round; the longest is a whole-memory scrub.
-inline constexpr std::chrono::seconds kBlock{20};
-inline constexpr std::chrono::seconds kDrain{10};
-inline constexpr std::chrono::seconds kScrub{20};
+inline constexpr std::chrono::seconds kBlock{120};
+inline constexpr std::chrono::seconds kDrain{120};
+inline constexpr std::chrono::seconds kScrub{120};
 // Until a submitted kernel runs; its launch takes 100 µs on a card that is awake.
+// reached: a pause ends by itself
 inline constexpr std::chrono::milliseconds kKernelBegins{3};
 // Until a caller that was answered has stopped spinning (Timeouts::spin_max, ten times).
+// reached: a pause ends by itself
 inline constexpr std::chrono::milliseconds kSpinEnds{1};
 // The end of a loaded device after a reset level.
-inline constexpr std::chrono::seconds kLevel{60};
+inline constexpr std::chrono::seconds kLevel{120};
 // A measurement that was given no end.
+// reached: it is how long is measured
 inline constexpr std::chrono::seconds kRounds{3};
 
 }  // namespace bench_bounds

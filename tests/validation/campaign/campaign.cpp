@@ -18,8 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kSettle = campaign_bounds::kSettle;
-
 bool same_shape(const CardShape& a, const CardShape& b) {
   return a.words == b.words && a.virtual_functions == b.virtual_functions && a.spare_slots == b.spare_slots &&
          a.reply_missing == b.reply_missing;
@@ -100,13 +98,17 @@ class Runner {
     return context.take_result();
   }
 
-  static CardResources count_card(CardFixture& fixture) {
+  // What a disabled check leaves behind never goes.
+  std::chrono::milliseconds settle() const {
+    return options_.conditions.short_timeout ? campaign_bounds::kShortTimeout : campaign_bounds::kSettle;
+  }
+  CardResources count_card(CardFixture& fixture) const {
     const auto management = value_or_throw(fixture.card()->open_management());
-    return count_card_resources(*management, kSettle);
+    return count_card_resources(*management, settle());
   }
 
   void judge_process(ScenarioContext& context, const test::ProcessResources& before) {
-    const std::string left = test::left_over(before);
+    const std::string left = test::left_over(before, settle());
     context.clean("process", left.empty(), left.empty() ? "process as before" : left);
   }
 

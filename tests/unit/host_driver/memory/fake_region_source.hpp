@@ -121,6 +121,7 @@ class FakeRegionSource : public RegionSource {
 inline FlexAllocatorOptions regions_of(std::uint64_t bytes) {
   FlexAllocatorOptions options;
   options.region_bytes = options.program_bytes = {bytes};
+  // reached: what is in use stays so, or there is nothing to wait for
   options.timeout = std::chrono::nanoseconds(1);
   return options;
 }

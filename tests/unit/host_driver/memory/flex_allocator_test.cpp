@@ -192,7 +192,7 @@ TEST(FlexAllocator, NoHandleOfAnEarlierIncarnationNamesABlock) {
 TEST(FlexAllocator, MemoryOfWorkUnderWayIsNobodyElsesUntilItsUseEnds) {
   FakeRegionSource source(2 * kMiB2);
   FlexAllocatorOptions options = small_regions({kMiB2});
-  options.timeout = std::chrono::nanoseconds(1);
+  options.timeout = std::chrono::nanoseconds(1);  // reached: its own thread keeps each use
   const auto allocator = std::make_shared<FlexAllocator>(source, options);
   const auto first = allocator->allocate(kMiB2);
   const auto second = allocator->allocate(kMiB2);
@@ -498,7 +498,7 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
   FakeRegionSource source(capacity);
   FlexAllocatorOptions options = small_regions();
   options.max_generation = *rc::gen::element<std::uint32_t>(2, BlockNodes::kMaxGeneration);
-  options.timeout = std::chrono::nanoseconds(1);
+  options.timeout = std::chrono::nanoseconds(1);  // reached: its own thread keeps each use
   const auto shared = std::make_shared<FlexAllocator>(source, options);
   FlexAllocator& allocator = *shared;
   struct Use {

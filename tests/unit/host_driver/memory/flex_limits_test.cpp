@@ -241,7 +241,7 @@ RC_GTEST_PROP(LimitProperty, RegionsGrowBelowTheLimitOnly, ()) {
   FakeRegionSource source(64 * kRegion);
   FlexAllocatorOptions options;
   options.region_bytes = {4 * kRegion, 2 * kRegion, kRegion};
-  options.timeout = std::chrono::nanoseconds(1);
+  options.timeout = std::chrono::nanoseconds(1);  // reached: no work is under way
   options.max_regions = *rc::gen::inRange(1U, 8U);
   FlexAllocator allocator(source, options);
   std::vector<AllocationIndex> live;
@@ -322,6 +322,7 @@ TEST(WholeShare, RegionsAreLargeEnoughThatTheLastOneHoldsTheRest) {
     SCOPED_TRACE(share / kGiB);
     FakeRegionSource source(share);
     source.share = share;
+    // reached: no work is under way
     FlexAllocator allocator(source, {.timeout = std::chrono::nanoseconds(1)});
     (void)allocator.allocate(1, {.type = RegionType::Program});
     const std::uint64_t tensors = share - reserved(allocator);
@@ -335,6 +336,7 @@ TEST(WholeShare, RegionsAreLargeEnoughThatTheLastOneHoldsTheRest) {
 TEST(WholeShare, SevenTensorsOfTwelveGibibytesLeaveTheRestInPieces) {
   FakeRegionSource source(96 * wire::kGiB);
   source.share = 96 * wire::kGiB;
+  // reached: no work is under way
   FlexAllocator allocator(source, {.timeout = std::chrono::nanoseconds(1)});
   (void)allocator.allocate(1, {.type = RegionType::Program});
   for (int i = 0; i < 7; ++i) (void)allocator.allocate(12 * wire::kGiB);

@@ -32,7 +32,7 @@ class MemoryBudget : public ::testing::Test {
   std::shared_ptr<FlexAllocator> allocator(std::chrono::nanoseconds timeout = test_bounds::kAnswer) {
     FlexAllocatorOptions options;
     options.region_bytes = {16 * kMiB};
-    options.timeout = timeout;
+    options.timeout = timeout;  // reached: where it is short the test keeps the use
     return std::make_shared<FlexAllocator>(source_, options);
   }
   static std::uint64_t place_of(FlexAllocator& allocator, AllocationIndex index) {
