@@ -82,7 +82,6 @@ enum class BlockCharge : std::uint8_t {
   // (charge_of_summing()) and copied, of pools that are cleared, of a large correction tensor for each core; and the
   // time of its slices
   Image,
-  // each core; and the time of its slices
   Looks,   // kBytesOfALook for each wait that is looked at
   Judged,  // charge_of_judging() of each block that is judged again; then what each of its blocks is
   Patch,   // its bytes, kBytesOfAPatch and charge_of_judging() of its block
