@@ -151,7 +151,9 @@ Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program
                       "put HostOperation and CorrectionDMA before DeviceCompute");
   }
   if (correction_.max_bytes > wire::kMaxCorrectionBytes) {
-    throw InvalidPlan("program_correction_metadata.max_bytes", "a correction tensor is larger than a slot",
+    throw InvalidPlan("program_correction_metadata.max_bytes",
+                      "a correction tensor of " + std::to_string(correction_.max_bytes) +
+                          " bytes is larger than a kernel can be given",
                       "keep it within " + std::to_string(wire::kMaxCorrectionBytes) + " bytes");
   }
   for (const KernelSymbol& symbol : correction_.symbols) {

@@ -70,6 +70,26 @@ TEST(Job, BinaryPlanAndShapesHaveToFit) {
   EXPECT_THROW(Job(kernel, metadata, JobPlan({HostOperation{}, CorrectionDMA{}, two})), InvalidPlan);
 }
 
+// A slot of a stream has 4096 bytes; a larger correction tensor is allowed, and has memory of its own.
+TEST(Job, ACorrectionTensorIsBoundedByWhatAKernelIsGivenNotByASlot) {
+  const auto kernel = test::matmul_kernel();
+  const DeviceCompute compute{.expected_input_shapes = {{64, 64}, {64, 64}, {64, 64}}};
+  const auto job_of = [&](std::uint64_t bytes) {
+    ProgramCorrectionMetadata metadata = ProgramCorrectionMetadata::of(*kernel);
+    metadata.max_bytes = bytes;
+    return Job(kernel, std::move(metadata), JobPlan({HostOperation{}, CorrectionDMA{}, compute}));
+  };
+  EXPECT_EQ(job_of(16384).program_correction_metadata().max_bytes, 16384u);
+  try {
+    (void)job_of(16512);
+    ADD_FAILURE() << "accepted";
+  } catch (const InvalidPlan& error) {
+    EXPECT_EQ(error.field(), "program_correction_metadata.max_bytes");
+    EXPECT_EQ(error.info().message, "a correction tensor of 16512 bytes is larger than a kernel can be given");
+    EXPECT_EQ(error.info().next_step, "keep it within 16384 bytes");
+  }
+}
+
 TEST(Correction, TheTensorCarriesEverySymbolInOrderAndTheRegionMap) {
   const auto kernel = test::matmul_kernel();
   const auto metadata = ProgramCorrectionMetadata::of(*kernel);
