@@ -67,7 +67,8 @@ struct MemoryStats {
 // What the card has for this function (torch.cuda.mem_get_info()). Free memory in regions that the allocator holds
 // (AllocatorStatistics::free_bytes()) is not counted as free here.
 struct MemoryInfo {
-  // What it could still get, now, in regions that a memory limit and MemoryOptions::max_regions allow. Others may take
+  // What it could still get, now, in regions that a memory limit and MemoryOptions::max_regions allow: of up to 16 GiB
+  // each, as tensors of that size get them. Smaller ones get regions of MemoryOptions::region_bytes. Others may take
   // what nobody is guaranteed.
   std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;  // the most that it can hold

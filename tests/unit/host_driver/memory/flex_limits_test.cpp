@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <set>
@@ -351,8 +352,19 @@ TEST(WholeShare, FreeBytesAreWhatTheRegionsThatMayStillBeHeldCanGet) {
   source.share = 96 * wire::kGiB;
   FlexAllocatorOptions options = testing::regions_of(kRegion);
   options.max_regions = 2;
+  {
+    FlexAllocator allocator(source, options);
+    EXPECT_EQ(allocator.memory_info().free_bytes, 2 * kMaxRegionBytes);
+    EXPECT_EQ(allocate_all(allocator, kMaxRegionBytes), 2 * kMaxRegionBytes) << "a larger tensor gets a larger region";
+    EXPECT_EQ(allocator.memory_info().free_bytes, 0u);
+    source.forget();
+  }
+  {
+    FlexAllocator allocator(source, options);
+    EXPECT_EQ(allocate_all(allocator, kRegion), 2 * kRegion) << "small tensors: regions of the sizes that are given";
+    source.forget();
+  }
   FlexAllocator allocator(source, options);
-  EXPECT_EQ(allocator.memory_info().free_bytes, 2 * kMaxRegionBytes);
   (void)allocator.allocate(1);
   EXPECT_EQ(allocator.memory_info().free_bytes, kMaxRegionBytes);
   allocator.set_memory_limit(3 * kRegion);
@@ -365,6 +377,31 @@ TEST(WholeShare, FreeBytesAreWhatTheRegionsThatMayStillBeHeldCanGet) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().next_step.find("MemoryOptions::region_bytes"), std::string::npos)
       << refused.error().next_step;
+}
+
+// free_bytes is what tensors can really get in further regions, whatever the sizes of the regions, the limit, the share
+// and the regions that are held: each tensor here is the largest that one region can hold.
+RC_GTEST_PROP(WholeShare, AllOfFreeBytesCanBeAllocatedInTensorsAsLargeAsARegion, ()) {
+  constexpr std::uint64_t kGranules = 8192;  // of 2 MiB: 16 GiB, the largest region
+  const auto size = [] { return *rc::gen::inRange<std::uint64_t>(1, kGranules + 1) * kRegion; };
+  FakeRegionSource source(*rc::gen::inRange<std::uint64_t>(1, 8 * kGranules) * kRegion);
+  if (*rc::gen::arbitrary<bool>()) source.share = *rc::gen::inRange<std::uint64_t>(1, 8 * kGranules) * kRegion;
+  FlexAllocatorOptions options{.timeout = std::chrono::nanoseconds(1)};
+  for (int listed = *rc::gen::inRange(0, 3); listed > 0; --listed) options.region_bytes.push_back(size());
+  options.max_regions = *rc::gen::inRange(1u, 8u);
+  if (*rc::gen::arbitrary<bool>()) options.limit_bytes = *rc::gen::inRange<std::uint64_t>(1, 80 * wire::kGiB);
+  FlexAllocator allocator(source, options);
+  for (int before = *rc::gen::inRange(0, 4); before > 0; --before) (void)allocator.try_allocate(size());
+  while (const std::uint64_t free = allocator.memory_info().free_bytes) {
+    const std::uint64_t tensor = std::min(free, kMaxRegionBytes);
+    while (allocator.memory_stats().largest_free_block >= tensor) {
+      RC_ASSERT(allocator.try_allocate(allocator.memory_stats().largest_free_block).has_value());
+    }
+    const std::uint64_t held = reserved(allocator);
+    RC_ASSERT(allocator.try_allocate(tensor).has_value());
+    RC_ASSERT(reserved(allocator) == held + tensor);
+    RC_ASSERT(allocator.memory_info().free_bytes == free - tensor);
+  }
 }
 
 }  // namespace
