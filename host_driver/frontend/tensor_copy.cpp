@@ -434,7 +434,10 @@ SpyreTensor restickify(Runtime& runtime, SpyreAllocator& allocator, SpyreStream&
 }
 
 SpyreTensor contiguous(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const SpyreTensor& source) {
-  const auto memory = runtime.allocator().try_resolve_chunks(source.allocation_index());
+  const AllocationIndex index = source.allocation_index();
+  const auto memory = runtime.allocator().try_resolve_chunks(index);
+  // A tensor that is returned as it is has memory of this context, as one that is copied.
+  if (!memory && index != AllocationIndex::Null) runtime.allocator().refuse(index, "source", ": ");
   const bool in_chunks = memory && memory->count > 1;
   return source.fits_kernels() && !in_chunks ? source : restickify(runtime, allocator, stream, source, std::nullopt);
 }

@@ -349,6 +349,29 @@ TEST(TensorCopy, AllocationsAreRefusedBySideAndReason) {
   EXPECT_THROW(copy(rig.runtime, rig.stream, SpyreTensor(), source), InvalidArgument) << "shape []";
 }
 
+// Also where there is nothing to copy, and the tensor itself would be the result.
+TEST(TensorCopy, ContiguousRefusesATensorWithoutMemoryOfThisContext) {
+  Rig rig;
+  svp::Runtime other(rig.card.attach(2), small_memory());
+  SpyreAllocator others(other);
+  const auto refusal = [&](const SpyreTensor& tensor) {
+    try {
+      (void)contiguous(rig.runtime, rig.allocator, rig.stream, tensor);
+    } catch (const InvalidAllocation& error) {
+      EXPECT_EQ(error.info().source, "source");
+      return std::optional(error.reason());
+    }
+    return std::optional<InvalidAllocation::Reason>();
+  };
+  using Reason = InvalidAllocation::Reason;
+  const SpyreTensor lost = rig.empty({64});
+  EXPECT_EQ(refusal(lost), std::nullopt);
+  EXPECT_EQ(refusal(rig.empty({0})), std::nullopt) << "no elements, and no memory";
+  EXPECT_EQ(refusal(SpyreTensor::empty(others, DataType::Float32, {64})), Reason::Foreign);
+  rig.runtime.allocator().forget_regions();
+  EXPECT_EQ(refusal(lost), Reason::LostInReset);
+}
+
 TEST(SpyreTensor, EmptyRefusesByName) {
   Rig rig;
   constexpr std::int64_t k35 = std::int64_t{1} << 35;
