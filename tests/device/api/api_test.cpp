@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -234,47 +233,6 @@ TEST_F(Api, FailedStreamTellsItsErrorUntilTheContextRecovers) {
   const spyre::RecoveryReport report = context().recover();
   EXPECT_EQ(report.level(), spyre::ResetLevel::Stream) << spyre::describe(report);
   EXPECT_FALSE(stream.error());
-}
-
-TEST_F(Api, TensorsFromBeforeFunctionResetAreRefused) {
-  const auto before = context().empty(DataType::Float32, {64, 64}, DeviceType::Dl16);
-  auto plan = loaded("add", {{"M", 64}, {"N", 64}});
-  const auto report = context().recover(spyre::ResetLevel::Function);
-  EXPECT_EQ(report.level(), spyre::ResetLevel::Function);
-  auto stream = context().default_stream();
-  context().load(plan);
-  const std::array operands{before, before, before};
-  std::vector<std::byte> bytes(64 * 128);
-  std::vector<float> values(64 * 64);
-  const HostShape shape = HostShape::contiguous(DataType::Float32, {64, 64});
-  const auto memory = before.allocation_index();
-  const std::pair<const char*, std::function<void()>> uses[] = {
-      {"kernel", [&] { spyre::LaunchKernel(stream, plan, operands); }},
-      {"fill", [&] { stream.Launch(spyre::Job::fill(memory, bytes.size(), 0), {}); }},
-      {"transfer to the card", [&] { stream.Launch(spyre::Job::to_device(bytes.data(), memory, bytes.size()), {}); }},
-      {"transfer to the host", [&] { stream.Launch(spyre::Job::from_device(bytes.data(), memory, bytes.size()), {}); }},
-      {"operation", [&] { (void)spyre::ops::add(context(), before, before); }},
-      {"operation on a view", [&] { (void)spyre::ops::relu(context(), before.transpose(0, 1)); }},
-      {"copy to it", [&] { context().copy(before, {shape, std::as_bytes(std::span(values))}); }},
-      {"copy from it", [&] { context().to_host(before, {shape, std::as_writable_bytes(std::span(values))}); }},
-      {"copy inside of the card",
-       [&] { context().copy(context().empty(DataType::Float32, {64, 64}, DeviceType::Dl16), before); }},
-      {"restickify", [&] { (void)context().restickify(before, std::vector<std::int64_t>{1, 0}); }},
-      {"record_stream", [&] { before.record_stream(stream); }},
-      {"preparation", [&] { (void)spyre::Prepare(stream, plan.jobs()[0], operands); }},
-  };
-  for (const auto& [name, use] : uses) {
-    try {
-      use();
-      ADD_FAILURE() << name << " was accepted";
-    } catch (const spyre::InvalidAllocation& error) {
-      EXPECT_EQ(error.reason(), spyre::InvalidAllocation::Reason::LostInReset) << name;
-      EXPECT_FALSE(error.info().next_step.empty()) << name;
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << name << ": " << error.what();
-    }
-  }
-  stream.Synchronize(soon());
 }
 
 TEST_F(Api, TwoContextsShareACard) {
