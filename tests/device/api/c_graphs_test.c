@@ -201,6 +201,55 @@ static void functions_that_fail_are_told(const bench* on) {
   OK(spyre_stream_reset(on->context, on->a));
 }
 
+/* A refusal of a strict launch, not of anything else. */
+#define NOT_TILED(call)                                                       \
+  do {                                                                        \
+    REFUSED(call);                                                            \
+    CHECK(strstr(spyre_last_error(), "tiled launch is not allowed") != NULL); \
+  } while (0)
+
+/* Fewer rows, and every other row of a larger tensor: what `refuse_tiled_launch` refuses on each way to the card. */
+static void strict_launches_take_the_compiled_shape_only(const bench* on) {
+  const int64_t fewer[2] = {M - 1, N}, rows[2] = {M, N}, twice[2] = {2 * M, N}, steps[2] = {2 * N, 1};
+  const spyre_launch_options strict = {.size = sizeof strict, .refuse_tiled_launch = 1};
+  spyre_tensor *large = NULL, *stepped = NULL, *small = NULL;
+  spyre_graph *graph = NULL, *unused = NULL;
+  spyre_capture* capture = NULL;
+  OK(spyre_tensor_create(on->context, SPYRE_FLOAT32, twice, 2, SPYRE_DEVICE_DL16, &large));
+  OK(spyre_tensor_as_strided(large, rows, steps, 2, 0, &stepped));
+  OK(spyre_tensor_create(on->context, SPYRE_FLOAT32, fewer, 2, SPYRE_DEVICE_DL16, &small));
+  {
+    const spyre_tensor* exact[3] = {on->left, on->one, on->right};
+    const spyre_tensor* view[3] = {stepped, on->one, on->right};
+    const spyre_tensor* shorter[3] = {small, small, small};
+    const spyre_tensor* const* others[2] = {view, shorter};
+    write_all(on, on->left, 2);
+    OK(spyre_prepare(on->context, on->a, on->add, exact, 3, &strict, &graph));
+    for (int i = 0; i < 2; ++i) {
+      NOT_TILED(spyre_launch(on->context, on->a, on->add, others[i], 3, &strict));
+      NOT_TILED(spyre_prepare(on->context, on->a, on->add, others[i], 3, &strict, &unused));
+      NOT_TILED(spyre_graph_patch(on->context, on->a, graph, 0, others[i], 3));
+      OK(spyre_capture_create(on->context, on->a, &capture));
+      OK(spyre_capture_launch(capture, on->add, others[i], 3, &strict));
+      NOT_TILED(spyre_capture_instantiate(capture, &unused));
+      spyre_capture_release(capture);
+      OK(spyre_stream_begin_capture(on->context, on->a));
+      NOT_TILED(spyre_launch(on->context, on->a, on->add, others[i], 3, &strict));
+      OK(spyre_stream_reset(on->context, on->a));
+    }
+    CHECK(unused == NULL);
+    OK(spyre_launch(on->context, on->a, on->add, view, 3, NULL));
+    OK(spyre_launch(on->context, on->a, on->add, exact, 3, &strict));
+    OK(spyre_graph_launch(on->context, on->a, graph, NULL, 0, NULL, 0));
+    OK(spyre_synchronize_for(on->context, on->a, BOUND_NS));
+    CHECK(first_of(on, on->right) == 3);
+  }
+  spyre_graph_release(graph);
+  spyre_tensor_release(stepped);
+  spyre_tensor_release(large);
+  spyre_tensor_release(small);
+}
+
 int main(void) {
   bench on = make_bench();
   prepared_launches_run_and_are_patched(&on);
@@ -208,6 +257,7 @@ int main(void) {
   a_stream_is_captured(&on);
   events_are_shared(&on);
   functions_that_fail_are_told(&on);
+  strict_launches_take_the_compiled_shape_only(&on);
   spyre_tensor_release(on.one);
   spyre_tensor_release(on.left);
   spyre_tensor_release(on.right);

@@ -287,6 +287,24 @@ TEST_F(PlanFiles, TheNamesOfTheFirstRfcWork) {
   EXPECT_THROW(program.RemoveInstruction(add), spyre::InvalidArgument);
 }
 
+// "Exactly": of a view the strides as well, and a repeated row.
+TEST_F(PlanFiles, AProgramTakesNoViewInOtherSteps) {
+  spyre::Program program(context());
+  program.AddInstruction(spyre::Instruction(spyre::SpyreCompute(context().kernel("add"), {{"M", 64}, {"N", 64}})));
+  const auto a = integers(128 * 64, 5);
+  const SpyreTensor all = on_card(a, {128, 64}), result = output({64, 64});
+  const SpyreTensor every_other = all.slice(0, 0, 128, 2), first_row = all.narrow(0, 0, 1);
+  const SpyreTensor row = context().contiguous(first_row), repeated = row.expand({64, 64});
+  const SpyreTensor other = on_card(integers(64 * 64, 6), {64, 64});
+  for (const SpyreTensor& view : {every_other, repeated, row}) {
+    EXPECT_THROW(program.Launch(std::array{view, other, result}), spyre::TiledLaunchNotAllowed) << to_string(view);
+    EXPECT_NO_THROW(program.LaunchTiled(std::array{view, other, result})) << to_string(view);
+  }
+  program.Launch(std::array{context().contiguous(every_other), other, result});
+  const auto sums = back(result), addends = back(other);
+  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(sums[i], a[i / 64 * 128 + i % 64] + addends[i]) << i;
+}
+
 TEST_F(PlanFiles, AProgramIsMadeOfAPlanAndLoadsItself) {
   spyre::ExecutionPlan({kernel("matmul", kMatmul)}).write_directory(folder("plan"));
   spyre::Program program(context(), spyre::ExecutionPlan::from_directory(folder("plan")));
