@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels through plans, tiles and tensors, on QEMU, held against the golden model.
+#include <algorithm>
 #include <atomic>
+#include <thread>
 
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/trace.hpp"
@@ -143,11 +145,15 @@ void trace(bool on) {
   ASSERT_EQ(value_or_throw(test::OneCard::context().device().admin(request)).outcome, wire::Outcome::Ok);
 }
 
-// The transfers that the card has moved beside a computation since trace(true), as it tells itself.
-std::vector<wire::TraceEntry> moved_ahead() {
+const wire::TraceEntry* trace_ring() {
   const Device& device = test::OneCard::context().device();
   const std::byte* const window = device.host_memory().data() - device.host_memory_offset();
-  const auto* const ring = reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
+  return reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
+}
+
+// The transfers that the card has moved beside a computation since trace(true), as it tells itself.
+std::vector<wire::TraceEntry> moved_ahead() {
+  const wire::TraceEntry* const ring = trace_ring();
   std::vector<wire::TraceEntry> entries;
   for (std::uint64_t n = 1; n <= wire::kTraceEntries && ring[n - 1].number == n; ++n) {
     if (ring[n - 1].kind == wire::TraceKind::Ahead) entries.push_back(ring[n - 1]);
@@ -205,6 +211,42 @@ TEST_F(Compute, ByDefaultTheTransferOfTheNextJobIsMovedWhileAJobComputes) {
   EXPECT_EQ(ahead, behind_the_first) << "each but the first, in its order";
   trace(false);
   for (unsigned job = 1; job < kJobs; ++job) EXPECT_EQ(back(tensors[2 + job], stream), back(tensors[2], stream));
+}
+
+// Whether a core has run a kernel of a stream since trace(true), as the card itself tells.
+bool has_run(std::uint16_t core, std::uint32_t stream) {
+  const wire::TraceEntry* const ring = trace_ring();
+  return std::any_of(ring, ring + wire::kTraceEntries, [=](const wire::TraceEntry& entry) {
+    return entry.number != 0 && entry.kind == wire::TraceKind::Slice && entry.core == core && entry.stream == stream;
+  });
+}
+
+// A kernel that never ends has begun on core 1 before the transfers of another stream are launched, and has not ended
+// when they have: the order of what ends, and no clock, tells that they overlap.
+TEST_F(Compute, ATransferEndsWhileAKernelOfAnotherStreamComputes) {
+  if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
+  constexpr std::uint64_t kEndlessSlices = 1'000'000;
+  const auto spin = load("spin", {});
+  const Matrix sent(128, 256, 27);
+  SpyreStream computes = context().stream(), transfers = context().stream();
+  ASSERT_NE(computes.flex_stream().id(), transfers.flex_stream().id());
+  trace(true);
+  computes.Launch(spin.jobs()[0], {}, {.core_mask = 2, .budget_slices = kEndlessSlices});
+  const auto deadline = test::soon();
+  const std::uint32_t stream = computes.flex_stream().stream_index();
+  while (!has_run(1, stream)) {
+    ASSERT_LT(FlexStream::Clock::now(), deadline) << "the kernel does not begin";
+    std::this_thread::yield();
+  }
+  trace(false);
+  const SpyreTensor tensor = output(128, 256);
+  const auto floats = decoded(sent.values);
+  context().copy(tensor, {sent.shape(), std::as_bytes(std::span(floats))}, transfers);
+  transfers.Synchronize(test::soon());
+  EXPECT_EQ(back(tensor, transfers), sent.values);
+  EXPECT_FALSE(computes.Query()) << "the kernel ended before the transfers";
+  EXPECT_FALSE(computes.flex_stream().error());
+  computes.flex_stream().Reset();
 }
 
 // The correction of the next tile, and of the next job, is moved while a tile computes on the other core.
