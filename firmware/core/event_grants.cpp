@@ -53,12 +53,16 @@ void EventGrants::note_wait(std::uint32_t grantee, std::uint32_t index, std::uin
 
 std::uint32_t EventGrants::call_waiters(std::uint16_t place, std::uint64_t value) {
   std::uint32_t looks = 0;
+  BoundedWalk grants(kFunctions);
   for (; place != kNoEventGrant; place = grants_[place].next, ++looks) {
+    grants.step();
     Grant& grant = grants_[place];
     if (value < grant.lowest) continue;
     grant.lowest = kNever;
     Function& grantee = functions_[place / kGrantsPerFunction];
+    BoundedWalk waiters(wire::kStreamsPerFunction);
     for (unsigned s = grant.first_waiter; s != kNoWaiter; s = grantee.streams.waiter_behind(s), ++looks) {
+      waiters.step();
       const std::uint64_t awaited = grantee.streams.awaited_value(s);
       if (awaited <= value) {
         grantee.streams.resume(s);
@@ -75,13 +79,17 @@ std::uint32_t EventGrants::call_waiters(std::uint16_t place, std::uint64_t value
 void EventGrants::revoke_place(std::uint16_t place) {
   Grant& grant = grants_[place];
   std::uint16_t* in_list = &functions_[grant.timeline.function].streams.grants_of(grant.timeline.stream);
+  BoundedWalk grants(kFunctions);
   while (*in_list != place) {
     if (*in_list == kNoEventGrant) hal::panic("a grant is in no list of its timeline");
+    grants.step();
     in_list = &grants_[*in_list].next;
   }
   *in_list = grant.next;
   Function& grantee = functions_[place / kGrantsPerFunction];
+  BoundedWalk waiters(wire::kStreamsPerFunction);
   while (grant.first_waiter != kNoWaiter) {
+    waiters.step();
     const unsigned waiter = grant.first_waiter;
     grantee.streams.withdraw_wait(waiter);
     grantee.streams.resume(waiter);

@@ -53,7 +53,9 @@ void StreamTable::note_queued_signal(unsigned stream, std::uint64_t value) {
 void StreamTable::open_timeline(unsigned stream) {
   if (timelines_[stream].first_grant != kNoEventGrant) grants_->revoke_timeline(function_, stream);
   // Streams that waited for the stream that was are in no list afterwards: they look again, and find it gone.
+  BoundedWalk walk(wire::kStreamsPerFunction);
   while (timelines_[stream].first_waiter != kNoWaiter) {
+    walk.step();
     const unsigned waiter = timelines_[stream].first_waiter;
     withdraw_wait(waiter);
     resume(waiter);
@@ -82,9 +84,11 @@ void StreamTable::park(unsigned waiter) {
 void StreamTable::end_wait(unsigned waiter) {
   Stream& stream = streams_[waiter];
   if (stream.phase != Stream::Phase::Waiting) return;
+  BoundedWalk walk(wire::kStreamsPerFunction);
   std::uint8_t* at = &first_beside(waiter);
-  for (unsigned passed = 0; *at != waiter; ++passed, ++looks_) {
-    if (*at == kNoWaiter || passed == wire::kStreamsPerFunction) hal::panic("a stream that waits is in no list");
+  for (; *at != waiter; ++looks_) {
+    if (*at == kNoWaiter) hal::panic("a stream that waits is in no list");
+    walk.step();
     at = &timelines_[*at].next_waiter;
   }
   *at = timelines_[waiter].next_waiter;
@@ -99,7 +103,9 @@ void StreamTable::withdraw_wait(unsigned waiter) {
 }
 
 void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
+  BoundedWalk walk(wire::kStreamsPerFunction);
   for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter, ++looks_) {
+    walk.step();
     if (blocks_[streams_[s].head].cb.payload.event.value <= value) resume(s);
   }
   if (timelines_[awaited].first_grant != kNoEventGrant) {

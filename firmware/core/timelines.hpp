@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "firmware/hal/hart.hpp"
 #include "shared/window.hpp"
 
 namespace fw {
@@ -14,6 +15,21 @@ namespace fw {
 inline constexpr std::uint8_t kNoWaiter = 0xff;
 static_assert(wire::kStreamsPerFunction < kNoWaiter);
 inline constexpr std::uint16_t kNoEventGrant = 0xffff;
+
+// A walk along a list of waits or grants: one that leads back into itself ends in a panic, not in an endless loop of
+// hart 0. `longest` is how many entries such a list can have: a function's streams of those that wait, one per function
+// of a timeline's grants.
+class BoundedWalk {
+ public:
+  explicit BoundedWalk(unsigned longest) : left_(longest) {}
+  // Before each entry is passed.
+  void step() {
+    if (left_-- == 0) hal::panic("a list of waits leads back into itself");
+  }
+
+ private:
+  unsigned left_;
+};
 
 class Timeline {
  public:

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "firmware/core/dispatcher.hpp"
@@ -149,13 +150,20 @@ TEST_F(Dispatcher, AWholeRingOfBlocksIsServed) {
 
 // A progress that is not what a step has written: the card stops instead of moving what lies behind the transfer.
 TEST_F(Dispatcher, ATransferThatHasMovedMoreThanItsBytesIsFound) {
-  const auto region = driver_.acquire(8 * wire::kMiB).value();
-  driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
-  fw::run_iteration(card_.card());
+  const auto region = driver_.acquire(16 * wire::kMiB).value();
+  constexpr std::uint64_t kBytes = 8 * wire::kMiB;
   auto& streams = card_.function(2).streams;
-  ASSERT_EQ(streams[0].phase, fw::Stream::Phase::Moving);
-  streams.head(0).progress = region.bytes + wire::kStickBytes;
-  EXPECT_DEATH(card_.run_until_idle(), "more than its bytes");
+  for (const bool fill : {true, false}) {
+    auto stream = driver_.open_stream().value();
+    driver_.submit(fill ? driver_.fill(stream, region, 0, kBytes, 1)
+                        : driver_.dma(stream, RawDriver::device(region, 0), RawDriver::device(region, kBytes), kBytes));
+    fw::run_iteration(card_.card());
+    ASSERT_EQ(streams[stream.id].phase, fw::Stream::Phase::Moving);
+    const std::uint64_t moved = std::exchange(streams.head(stream.id).progress, kBytes + 1);
+    EXPECT_DEATH(card_.run_until_idle(), "more than its bytes") << (fill ? "FILL" : "DMA");
+    streams.head(stream.id).progress = moved;
+    EXPECT_EQ(driver_.wait_for(1).at(0).completion.outcome, Outcome::Ok);
+  }
 }
 
 TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {

@@ -457,10 +457,24 @@ TEST_F(Events, AWaitThatIsInNoListIsFound) {
   auto& streams = card_.function(2).streams;
   const_cast<fw::Timeline&>(streams.timeline(a.id)).first_waiter = fw::kNoWaiter;
   EXPECT_DEATH(streams.withdraw_wait(b.id), "in no list");
-  // A list that leads back into itself.
-  const_cast<fw::Timeline&>(streams.timeline(a.id)).first_waiter = static_cast<std::uint8_t>(a.id);
-  const_cast<fw::Timeline&>(streams.timeline(a.id)).next_waiter = static_cast<std::uint8_t>(a.id);
-  EXPECT_DEATH(streams.withdraw_wait(b.id), "in no list");
+}
+
+// Each walk along the list ends, also where it leads back into itself.
+TEST_F(Events, AListOfWaitsThatLeadsBackIntoItselfIsFound) {
+  auto a = open(), b = open(), c = open(), d = open();
+  for (auto* stream : {&b, &c, &d}) submit(driver_.event_wait(*stream, a, 1));
+  card_.run_until_idle();
+  auto& streams = card_.function(2).streams;
+  const auto behind = [&](unsigned stream) -> std::uint8_t& {
+    return const_cast<fw::Timeline&>(streams.timeline(stream)).next_waiter;
+  };
+  ASSERT_EQ(streams.timeline(a.id).first_waiter, d.id);
+  ASSERT_EQ(behind(d.id), c.id);
+  behind(c.id) = static_cast<std::uint8_t>(d.id);
+  EXPECT_DEATH(streams.signal(a.id, 1), "leads back") << "who is called";
+  EXPECT_DEATH(streams.set_state(a.id, fw::StreamState::Poisoned), "leads back") << "likewise, for any value";
+  EXPECT_DEATH(streams.withdraw_wait(b.id), "leads back") << "a wait that is looked for";
+  EXPECT_DEATH(streams.open_timeline(a.id), "leads back") << "all that are withdrawn";
 }
 
 // ---- what waits cost

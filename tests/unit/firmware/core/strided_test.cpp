@@ -243,6 +243,15 @@ TEST_F(LongStrided, AStreamResetStopsIt) {
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Ok);
 }
 
+// As of a transfer of one run (fw_dispatcher_test).
+TEST_F(LongStrided, AProgressBeyondItsBytesIsFound) {
+  begin();
+  auto& streams = card_.function(2).streams;
+  ASSERT_EQ(streams[stream_.id].phase, fw::Stream::Phase::Moving);
+  streams.head(stream_.id).progress = (std::uint64_t{2} << 21) + 1;
+  EXPECT_DEATH(card_.run_until_idle(), "more than its bytes");
+}
+
 TEST_F(LongStrided, AFunctionResetEndsIt) {
   begin();
   ASSERT_TRUE(driver_.bring_up());
