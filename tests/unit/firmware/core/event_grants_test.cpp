@@ -48,6 +48,13 @@ class EventGrants : public testing::Test {
     EXPECT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status) << ' ' << wire::name(reply.field);
     return {reply.values.event_grant.grant, reply.values.event_grant.epoch};
   }
+  // Not the first one that the grantee holds: index 0 is also what a record says that names none.
+  GrantHandle second_grant(Target owner, const StreamHandle& stream, Target grantee) {
+    (void)grant(owner, open(owner), grantee);
+    const auto second = grant(owner, stream, grantee);
+    EXPECT_NE(second.index, 0u);
+    return second;
+  }
   AdminReply revoke(Target grantee, const GrantHandle& grant) {
     return manager().admin(manager().revoke_request(grantee, grant));
   }
@@ -170,7 +177,7 @@ TEST_F(EventGrants, AFunctionHoldsSoManyGrantsAndFillsNobodysTableButItsOwn) {
 
 TEST_F(EventGrants, AnErrorOfTheOwnersStreamEndsTheWaitAndNamesTheGrantOnly) {
   auto a = open(kVf1), b = open(kVf2), c = open(kVf2);
-  const auto granted = grant(kVf1, a, kVf2);
+  const auto granted = second_grant(kVf1, a, kVf2);
   const auto wait = submit(kVf2, driver(kVf2).granted_wait(b, granted, a, 2));
   const auto behind = submit(kVf2, driver(kVf2).nop(b));
   submit(kVf1, driver(kVf1).event_signal(a, 1));
@@ -216,7 +223,7 @@ class RevokedGrants : public EventGrants {
   // A wait that is held, one that stands behind it, and what they become when the grant is revoked.
   void expect_revoked_by(const std::function<void(const StreamHandle&, const GrantHandle&)>& end_it) {
     auto a = open(kVf1), b = open(kVf2), c = open(kVf2);
-    const auto granted = grant(kVf1, a, kVf2);
+    const auto granted = second_grant(kVf1, a, kVf2);
     ASSERT_EQ(driver(kVf1).run(driver(kVf1).event_signal(a, 1)).outcome, Outcome::Ok);
     const auto wait = submit(kVf2, driver(kVf2).granted_wait(b, granted, a, 2, ~std::uint64_t{0}));
     const auto behind = submit(kVf2, driver(kVf2).granted_wait(b, granted, a, 1));
@@ -295,7 +302,7 @@ TEST_F(RevokedGrants, AResetOfTheGranteeTakesItsWaitsAndItsGrants) {
 
 TEST_F(RevokedGrants, WhatTheGranteeEndsItselfLeavesTheGrant) {
   auto a = open(kVf1), b = open(kVf2), c = open(kVf2), d = open(kVf2);
-  const auto granted = grant(kVf1, a, kVf2);
+  const auto granted = second_grant(kVf1, a, kVf2);
   const auto reset = submit(kVf2, driver(kVf2).granted_wait(b, granted, a, 1));
   const auto cancelled = submit(kVf2, driver(kVf2).granted_wait(c, granted, a, 1));
   const auto behind = submit(kVf2, driver(kVf2).nop(c));
@@ -332,6 +339,35 @@ TEST_F(RevokedGrants, AFirmwareRestartLeavesNone) {
   const auto next = grant(kVf1, c, kVf2);
   EXPECT_NE(next.epoch, granted.epoch);
   EXPECT_EQ(driver(kVf2).run(driver(kVf2).granted_wait(e, next, c, 1)).outcome, Outcome::Ok);
+}
+
+// ---- lists that are broken
+
+// What was done by mistake has to end in a panic of hart 0, not in a walk without end.
+TEST_F(EventGrants, AListOfAGrantsWaitersThatLeadsBackIntoItselfIsFound) {
+  auto a = open(kVf1), b = open(kVf2), c = open(kVf2);
+  const auto granted = grant(kVf1, a, kVf2);
+  for (auto* stream : {&b, &c}) submit(kVf2, driver(kVf2).granted_wait(*stream, granted, a, 1));
+  card_.run_until_idle();
+  auto& grants = card_.card().event_grants;
+  auto& streams = card_.function(kVf2).streams;
+  ASSERT_EQ(grants.first_waiter(kVf2, granted.index), c.id);
+  const_cast<fw::Timeline&>(streams.timeline(b.id)).next_waiter = static_cast<std::uint8_t>(c.id);
+  const std::uint16_t first = card_.function(kVf1).streams.grants_of(a.id);
+  EXPECT_DEATH(grants.call_waiters(first, 1), "leads back") << "who is called";
+  EXPECT_DEATH(grants.revoke(kVf2, granted.index), "leads back") << "all that are withdrawn";
+}
+
+TEST_F(EventGrants, AListOfGrantsThatLeadsBackIntoItselfIsFound) {
+  auto a = open(kVf1);
+  const auto unlisted = grant(kVf1, a, kPf);
+  std::uint16_t& first = card_.function(kVf1).streams.grants_of(a.id);
+  first = kVf2 * wire::kGrantsPerFunction;  // the place of the next grant, which comes in front of itself
+  ASSERT_EQ(grant(kVf1, a, kVf2).index, 0u);
+  ASSERT_EQ(first, kVf2 * wire::kGrantsPerFunction);
+  auto& grants = card_.card().event_grants;
+  EXPECT_DEATH(grants.call_waiters(first, 1), "leads back") << "whose waiters are called";
+  EXPECT_DEATH(grants.revoke(kPf, unlisted.index), "leads back") << "a grant that is looked for";
 }
 
 // ---- attacks
