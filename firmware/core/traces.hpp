@@ -39,6 +39,11 @@ class Traces {
   void write(Owner function, const wire::TraceEntry& entry);
   // Moves what the cores have left into the windows of those functions that are still on.
   void drain();
+  // Entries of a core that drain() has not moved yet.
+  std::uint32_t queued(unsigned core) const {
+    const Queue& queue = queues_[core];
+    return queue.written.load(std::memory_order_acquire) - queue.read.load(std::memory_order_relaxed);
+  }
 
   // ---- any hart
 

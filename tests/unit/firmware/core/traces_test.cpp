@@ -190,6 +190,7 @@ TEST_F(TracesOfOwners, TheNextOwnerSeesNothingOfTheLastOne) {
   driver_.submit(block(stream_, Program::Marks, 2));  // on core 1
   card_.run_until_idle();
   while (slice()) card_.run_until_idle();
+  ASSERT_GT(card_.card().traces.queued(1), 0u) << "nothing of the last owner's could come";
   ASSERT_EQ(driver_.set_status(0), 0u);
   ASSERT_TRUE(driver_.bring_up());
   request = driver_.admin_request(wire::AdminCommand::Trace);
