@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "shared/command_buffer.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/trace.hpp"
 #include "shared/units.hpp"
 #include "tests/support/buffer_entry.hpp"
 
@@ -23,22 +25,26 @@ constexpr std::uint64_t kFillBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kTransferAt = wire::kHostMemoryOffset + 1 * wire::kMiB;
 constexpr std::uint64_t kBufferAt = kTransferAt + kFillBytes;
 constexpr std::uint64_t kPatchAt = kBufferAt + wire::kMaxBufferBlocks * wire::kBufferBlockBytes;
+constexpr std::uint64_t kSecondCore = 2;
+constexpr std::uint64_t kTwoCores = 3;
 
 [[noreturn]] void fail(const std::string& what) { throw Broken("un-awaited requests: " + what); }
 
 }  // namespace
 
-UnawaitedRequests::UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed)
-    : driver_(driver), images_(std::move(images)), random_(seed) {}
+UnawaitedRequests::UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed, unsigned streams)
+    : driver_(driver), images_(std::move(images)), random_(seed), attacked_streams_(streams) {}
 
 void UnawaitedRequests::begin() {
   if (!driver_.bring_up()) fail("the function does not come up");
+  begin_trace();
   pending_.clear();
   regions_.clear();
   buffers_.clear();
   grants_.clear();
-  streams_.assign(kStreams, {});
+  streams_.assign(attacked_streams_, {});
   streams_[0] = {1, 1, true};
+  if (attacked_streams_ > kFewStreams) open_streams();
   if (const auto region = driver_.acquire(kRegionBytes)) regions_.push_back(*region);
   if (images_.empty()) return;
   const auto program = driver_.acquire(kRegionBytes, wire::RegionType::Program);
@@ -49,6 +55,30 @@ void UnawaitedRequests::begin() {
     image.offset = at;
     at += wire::align_up(image.bytes.size(), wire::kStickBytes);
     load_image(image);
+  }
+}
+
+// Nothing was submitted since the reset: what comes into the ring is of the function's last owner.
+void UnawaitedRequests::begin_trace() {
+  constexpr unsigned kPumps = 64;  // entries that a core has left come into the ring now and then
+  auto request = driver_.admin_request(AdminCommand::Trace);
+  request.arguments.trace.on = 1;
+  if (driver_.admin(request).outcome != Outcome::Ok) fail("a trace was refused");
+  for (unsigned i = 0; i < kPumps; ++i) driver_.pump();
+  const auto* ring = driver_.at<wire::TraceEntry>(wire::kTraceRing.offset);
+  for (std::uint64_t place = 0; place < wire::kTraceEntries; ++place) {
+    if (wire::load_acquire(ring[place].number) != 0) fail("a new trace holds an entry of the function's last owner");
+  }
+  if (below(2) == 0) return;
+  request.arguments.trace.on = 0;
+  if (driver_.admin(request).outcome != Outcome::Ok) fail("a trace does not end");
+}
+
+void UnawaitedRequests::open_streams() {
+  for (unsigned s = 1; s < attacked_streams_; ++s) {
+    const auto opened = driver_.open_stream(below(2) != 0);
+    if (!opened || opened->id != s) fail("a function that was reset does not open its streams in their order");
+    streams_[s] = {opened->incarnation, 1, true};
   }
 }
 
@@ -75,17 +105,22 @@ StreamHandle UnawaitedRequests::guess(unsigned stream) {
 
 wire::ControlBlock UnawaitedRequests::make_launch(StreamHandle& stream) {
   const Image& image = images_[below(static_cast<unsigned>(images_.size()))];
-  return driver_.compute(stream, program_, image.offset, image.bytes.size(), below(4) == 0 ? 2 : 0);
+  constexpr std::uint64_t kMasks[] = {0, 0, 0, 0, 0, kSecondCore, kSecondCore, kTwoCores};
+  return driver_.compute(stream, program_, image.offset, image.bytes.size(), kMasks[below(std::size(kMasks))]);
+}
+
+wire::ControlBlock UnawaitedRequests::make_dma(StreamHandle& stream, bool ahead) {
+  const RegionHandle& region = regions_[below(static_cast<unsigned>(regions_.size()))];
+  auto block = driver_.dma(stream, RawDriver::host(kTransferAt), RawDriver::device(region, below(4) * kFillBytes),
+                           ahead ? wire::kMaxCorrectionBytes : kFillBytes);
+  if (ahead) block.payload.dma.flags |= wire::kDmaAhead;
+  driver_.seal(block);
+  return block;
 }
 
 wire::ControlBlock UnawaitedRequests::make_transfer(StreamHandle& stream) {
-  const RegionHandle& region = regions_[below(static_cast<unsigned>(regions_.size()))];
-  if (below(2) == 0) return driver_.fill(stream, region, 0, kFillBytes, random_());
-  auto block =
-      driver_.dma(stream, RawDriver::host(kTransferAt), RawDriver::device(region, below(4) * kFillBytes), kFillBytes);
-  if (below(2) == 0) block.payload.dma.flags |= wire::kDmaAhead;
-  driver_.seal(block);
-  return block;
+  if (below(2) == 0) return make_dma(stream, below(2) == 0);
+  return driver_.fill(stream, regions_[below(static_cast<unsigned>(regions_.size()))], 0, kFillBytes, random_());
 }
 
 // Mostly what is fulfilled soon or never; some wait for as long as their budget.
@@ -98,7 +133,7 @@ wire::ControlBlock UnawaitedRequests::make_event(StreamHandle& stream) {
     const Granted& granted = below(4) != 0 ? grants_.back() : grants_[below(static_cast<unsigned>(grants_.size()))];
     return driver_.granted_wait(stream, granted.grant, granted.awaited, 1 + below(8), budget);
   }
-  const unsigned awaited = below(kStreams);
+  const unsigned awaited = below(attacked_streams_);
   const std::uint64_t value = std::max<std::uint64_t>(1, streams_[awaited].signalled + below(4) - 1);
   return driver_.event_wait(stream, guess(awaited), value, budget);
 }
@@ -148,28 +183,41 @@ wire::ControlBlock UnawaitedRequests::make_entry() {
   } else if (kind == 5) {
     block = driver_.event_signal(nowhere, 1 + below(3));
   } else if (kind == 6) {
-    block = driver_.event_wait(nowhere, guess(below(kStreams)), 1 + below(4), 1 + below(1000));
+    block = driver_.event_wait(nowhere, guess(below(attacked_streams_)), 1 + below(4), 1 + below(1000));
   }
   return svp::test::buffer_entry(block);
 }
 
+bool UnawaitedRequests::room_for_block() {
+  return driver_.block_slot_free() && driver_.ring(wire::kControlBlockQueue).room_for(2);
+}
+
+void UnawaitedRequests::submit(const wire::ControlBlock& block) {
+  const std::uint16_t slot = driver_.submit(block);
+  const wire::Opcode opcode = block.header.opcode;
+  opcode_of_[slot] = opcode;
+  by_grant_[slot] = opcode == wire::Opcode::EventWait && block.payload.event.flags != 0;
+  on_two_cores_[slot] = opcode == wire::Opcode::Compute && block.payload.compute.core_mask == kTwoCores;
+  ++blocks_;
+}
+
 void UnawaitedRequests::submit_burst() {
-  const unsigned stream = below(kStreams);
-  // Copies of one block: whichever is fetched first after the incarnation has changed is the one that fits.
+  const unsigned stream = below(attacked_streams_);
   const StreamHandle guessed = guess(stream);
-  const bool advances = guessed.incarnation == streams_[stream].incarnation;
-  for (unsigned copies = 1 + below(below(4) == 0 ? 60 : 4); copies > 0 && driver_.block_slot_free(); --copies) {
-    if (!driver_.ring(wire::kControlBlockQueue).room_for(2)) return;
+  Known& known = streams_[stream];
+  if (guessed.incarnation == known.incarnation) {
+    StreamHandle told = guessed;
+    // A DMA behind a kernel may be moved ahead.
+    if (below(4) == 0 && !images_.empty() && !regions_.empty() && room_for_block()) submit(make_launch(told));
+    if (told.next_sequence != guessed.next_sequence && room_for_block()) submit(make_dma(told, true));
+    for (unsigned blocks = 1 + below(4); blocks > 0 && room_for_block(); --blocks) submit(make_block(told));
+    known.next_sequence = told.next_sequence;
+    return;
+  }
+  // Copies of one block: whichever is fetched first after the incarnation has changed is the one that fits.
+  for (unsigned copies = 1 + below(below(4) == 0 ? 60 : 4); copies > 0 && room_for_block(); --copies) {
     StreamHandle copy = guessed;
-    const wire::ControlBlock block = make_block(copy);
-    const std::uint16_t slot = driver_.submit(block);
-    opcode_of_[slot] = block.header.opcode;
-    by_grant_[slot] = block.header.opcode == wire::Opcode::EventWait && block.payload.event.flags != 0;
-    ++blocks_;
-    if (advances) {
-      ++streams_[stream].next_sequence;
-      return;
-    }
+    submit(make_block(copy));
   }
 }
 
@@ -180,6 +228,7 @@ void UnawaitedRequests::take_blocks() {
     ++blocks_ok_;
     ++ended_ok_[static_cast<unsigned>(opcode_of_[end.slot])];
     granted_waits_ok_ += by_grant_[end.slot] ? 1 : 0;
+    two_core_launches_ok_ += on_two_cores_[end.slot] ? 1 : 0;
   }
 }
 
@@ -239,7 +288,7 @@ wire::AdminRequest UnawaitedRequests::make_other_request() {
 }
 
 wire::AdminRequest UnawaitedRequests::make_request() {
-  const StreamHandle guessed = guess(below(kStreams));
+  const StreamHandle guessed = guess(below(attacked_streams_));
   const unsigned kind = below(16);
   if (kind < 4) return driver_.stream_request(AdminCommand::StreamClose, guessed);
   if (kind < 6) return driver_.stream_request(AdminCommand::StreamReset, guessed);
@@ -257,21 +306,23 @@ wire::AdminRequest UnawaitedRequests::make_request() {
   return kind < 14 ? make_buffer_request() : make_other_request();
 }
 
-void UnawaitedRequests::send_request() {
-  if (!driver_.admin_slot_free()) return;
-  const wire::AdminRequest request = make_request();
+void UnawaitedRequests::send(const wire::AdminRequest& request) {
   pending_.push_back(
       {driver_.send_admin(request), request.command, request.arguments.buffer_create.blocks, entries_launch_});
   ++requests_;
+}
+
+void UnawaitedRequests::send_request() {
+  if (driver_.admin_slot_free()) send(make_request());
 }
 
 void UnawaitedRequests::note_reply(const Pending& pending, const wire::AdminReply& reply) {
   if (reply.outcome != Outcome::Ok) return;
   const auto& values = reply.values;
   const bool names_stream = pending.command == AdminCommand::StreamOpen || pending.command == AdminCommand::StreamReset;
-  if (names_stream && values.stream.stream < kStreams) {
+  if (names_stream && values.stream.stream < attacked_streams_) {
     streams_[values.stream.stream] = {values.stream.incarnation, 1, true};
-  } else if (pending.command == AdminCommand::StreamClose && values.stream.stream < kStreams) {
+  } else if (pending.command == AdminCommand::StreamClose && values.stream.stream < attacked_streams_) {
     streams_[values.stream.stream].open = false;
     streams_[values.stream.stream].incarnation = values.stream.incarnation;
   } else if (pending.command == AdminCommand::RegionAcquire) {
@@ -299,6 +350,35 @@ void UnawaitedRequests::reset_queue() {
   if (!driver_.set_queue(wire::kControlBlockQueue)) fail("a queue did not come back");
 }
 
+// All streams wait for one, which is closed and opened anew: its waiters, more than a quantum looks at, may all be
+// waiting when it opens.
+void UnawaitedRequests::reopen_awaited() {
+  // Behind the queue's reset nothing else is in the streams, each of which is one incarnation further.
+  reset_queue();
+  take_replies();
+  for (Known& known : streams_) {
+    if (!known.open) continue;
+    ++known.incarnation;
+    known.next_sequence = 1;
+  }
+  const unsigned awaited = 1 + below(attacked_streams_ - 1);
+  if (!streams_[awaited].open) return;
+  ++reopenings_;
+  const StreamHandle target{awaited, streams_[awaited].incarnation, 1};
+  const std::uint64_t value = streams_[awaited].signalled + 1;
+  for (unsigned s = 0; s < attacked_streams_ && room_for_block(); ++s) {
+    Known& known = streams_[s];
+    if (s == awaited || !known.open) continue;
+    StreamHandle stream{s, known.incarnation, known.next_sequence++};
+    submit(driver_.event_wait(stream, target, value, below(8) == 0 ? 1 + below(1000) : 0));
+  }
+  for (unsigned pumps = below(8); pumps > 0; --pumps) driver_.pump();
+  if (!driver_.admin_slot_free()) return;
+  send(driver_.stream_request(AdminCommand::StreamClose, target));
+  for (unsigned pumps = below(3); pumps > 0; --pumps) driver_.pump();
+  if (driver_.admin_slot_free()) send(driver_.admin_request(AdminCommand::StreamOpen));
+}
+
 void UnawaitedRequests::step() {
   const unsigned what = below(1000);
   if (what == 0) {
@@ -306,6 +386,8 @@ void UnawaitedRequests::step() {
     begin();
   } else if (what < 8) {
     reset_queue();
+  } else if (what < 16 && attacked_streams_ > kFewStreams) {
+    reopen_awaited();
   } else if (what < 450) {
     submit_burst();
   } else if (what < 700) {
@@ -332,7 +414,7 @@ void UnawaitedRequests::drain() {
 void UnawaitedRequests::end_streams() {
   constexpr unsigned kMostRounds = 200;
   for (unsigned round = 0; round < kMostRounds && driver_.blocks_under_way() != 0; ++round) {
-    for (unsigned s = 0; s < kStreams; ++s) {
+    for (unsigned s = 0; s < attacked_streams_; ++s) {
       // Replies that overtook each other may have left an older incarnation behind.
       for (std::uint32_t ahead = 0; ahead < 4; ++ahead) {
         StreamHandle stream{s, streams_[s].incarnation + ahead, 1};

@@ -5,8 +5,9 @@
 // with resets of the queue and of the function in between. The blocks are of every kind: transfers, DMAs that may be
 // moved ahead, kernels, signals, waits for streams of its own and by grants, calls, prepared launches and patches.
 //
-// What it holds the card to: each request is answered once, no block ends twice, and resets are answered. Throws Broken
-// when the card breaks that. What the card's own state has to look like meanwhile says the test.
+// What it holds the card to: each request is answered once, no block ends twice, resets are answered, and a trace that
+// is switched on behind a reset of the function holds nothing that was before it. Throws Broken when the card breaks
+// that. What the card's own state has to look like meanwhile says the test.
 #pragma once
 
 #include <array>
@@ -25,11 +26,15 @@ class UnawaitedRequests {
     std::vector<std::byte> bytes;
     std::uint64_t offset = 0;  // in the Program region; set by begin()
   };
+  // Attacked streams: few, so that requests meet.
+  static constexpr unsigned kFewStreams = 6;
   // The driver's pump lets card and cores work for a while. Images may be empty (a card without kernels); a kernel that
-  // never ends is welcome, it is ended by resets.
-  UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed);
+  // never ends is welcome, it is ended by resets. More than kFewStreams `streams` are opened by begin(); now and then
+  // all of them wait for one, which is closed and opened anew.
+  UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed, unsigned streams = kFewStreams);
 
-  // From status 0: two regions and the images. Grants are forgotten: the reset has revoked them.
+  // From status 0: a trace, which may be ended again, two regions, the images and the streams. Grants are forgotten:
+  // the reset has revoked them.
   void begin();
   // M has granted this timeline: waits for it are submitted from now on. A grant that is gone is used all the same.
   void know_grant(const GrantHandle& grant, const StreamHandle& awaited);
@@ -46,6 +51,10 @@ class UnawaitedRequests {
   // Blocks of one kind that ended OK: what did not is no evidence that the card came so far.
   std::uint64_t ended_ok(wire::Opcode opcode) const { return ended_ok_[static_cast<unsigned>(opcode)]; }
   std::uint64_t granted_waits_ok() const { return granted_waits_ok_; }
+  // COMPUTE blocks for cores 0 and 1 that ended OK.
+  std::uint64_t two_core_launches_ok() const { return two_core_launches_ok_; }
+  // How often a stream that others were to wait for was closed and opened anew.
+  std::uint64_t reopenings() const { return reopenings_; }
 
  private:
   struct Known {  // of a stream, as last told
@@ -70,14 +79,18 @@ class UnawaitedRequests {
     std::uint32_t blocks;  // of BUFFER_CREATE
     bool launch;           // likewise
   };
-  static constexpr unsigned kStreams = 6;  // attacked ones: few, so that requests meet
 
   unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
   StreamHandle guess(unsigned stream);
   void load_image(Image& image);
+  void begin_trace();
+  void open_streams();
+  bool room_for_block();
+  void submit(const wire::ControlBlock& block);
   void submit_burst();
   wire::ControlBlock make_block(StreamHandle& stream);
   wire::ControlBlock make_launch(StreamHandle& stream);
+  wire::ControlBlock make_dma(StreamHandle& stream, bool ahead);
   wire::ControlBlock make_transfer(StreamHandle& stream);
   wire::ControlBlock make_event(StreamHandle& stream);
   wire::ControlBlock make_call(StreamHandle& stream);
@@ -87,17 +100,20 @@ class UnawaitedRequests {
   wire::AdminRequest make_region_request();
   wire::AdminRequest make_buffer_request();
   wire::AdminRequest make_other_request();
+  void send(const wire::AdminRequest& request);
   void send_request();
   wire::AdminRequest make_request();
   void take_replies();
   void note_reply(const Pending& pending, const wire::AdminReply& reply);
   void take_blocks();
   void reset_queue();
+  void reopen_awaited();
   void end_streams();
 
   RawDriver& driver_;
   std::vector<Image> images_;
   std::mt19937_64 random_;
+  const unsigned attacked_streams_;
   std::vector<Known> streams_;
   std::vector<Pending> pending_;
   std::vector<RegionHandle> regions_;
@@ -112,7 +128,10 @@ class UnawaitedRequests {
   std::uint64_t function_resets_ = 0;
   std::array<wire::Opcode, wire::kControlBlockSlots> opcode_of_{};  // by the block's slot
   std::array<bool, wire::kControlBlockSlots> by_grant_{};           // likewise: a wait for another function's stream
+  std::array<bool, wire::kControlBlockSlots> on_two_cores_{};       // likewise: a COMPUTE for cores 0 and 1
   std::uint64_t granted_waits_ok_ = 0;
+  std::uint64_t two_core_launches_ok_ = 0;
+  std::uint64_t reopenings_ = 0;
   std::array<std::uint64_t, 256> ended_ok_{};  // by opcode
 };
 

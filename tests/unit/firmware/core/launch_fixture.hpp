@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
 #include "tests/unit/firmware/core/played_kernels.hpp"
 
 namespace fwtest {
@@ -12,12 +15,13 @@ namespace fwtest {
 class Launch : public testing::Test {
  protected:
   explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * wire::kMiB, unsigned virtual_functions = 2,
-                  const std::string& more_arguments = {})
+                  const std::string& more_arguments = {}, std::optional<native::WorkClock> clock = {})
       : card_({.virtual_functions = virtual_functions,
                .harts = harts,
                .region_bytes = 256 * wire::kMiB,
                .boot_arguments = "watchdog=3 " + more_arguments,
                .kernel = kernels_.player(),
+               .clock = clock,
                .page_bytes = page_bytes}) {
     kernels_.board = &card_.board();
     EXPECT_TRUE(driver_.bring_up(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tenant that never waits for its replies (tests/validation/raw/unawaited.hpp), one step of the card at a time: after
-// each the card's own state is looked at.
+// each the card's own state is looked at (function_check.hpp). Time passes by work alone, so that a seed repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <map>
+#include <cstring>
 #include <random>
 #include <vector>
 
+#include "firmware/core/charges.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/traces.hpp"
 #include "firmware/hal/memory.hpp"
 #include "tests/support/bytes.hpp"
+#include "tests/unit/firmware/core/function_check.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
@@ -31,64 +34,66 @@ std::uint64_t base_seed() {
 
 class UnawaitedRequests : public Launch {
  protected:
-  UnawaitedRequests() : Launch(1, 1024 * wire::kMiB, 2, "watchdog=1000") {}
+  // Two harts: kernels on core 1 leave entries of the trace there, and DMAs are moved ahead beside them.
+  UnawaitedRequests() : Launch(2, 1024 * wire::kMiB, 2, "watchdog=1000", native::WorkClock{}) {}
 
   fw::Function& attacked() { return card_.function(3); }
 
-  void expect_consistent() {
-    fw::Function& function = attacked();
-    unsigned computing = 0;
-    for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
-      const Stream& stream = function.streams[s];
-      ASSERT_EQ(stream.head == fw::kNoBlock, stream.count == 0) << "stream " << s;
-      ASSERT_EQ(stream.phase == Stream::Phase::Computing, stream.launch != fw::kNoLaunch) << "stream " << s;
-      if (stream.phase != Stream::Phase::Idle) ASSERT_NE(stream.head, fw::kNoBlock) << "stream " << s;
-      if (stream.state() == fw::StreamState::Closed) ASSERT_TRUE(stream.empty()) << "stream " << s << " is closed";
-      computing += stream.phase == Stream::Phase::Computing ? 1 : 0;
-    }
-    ASSERT_NO_FATAL_FAILURE(expect_waits_in_lists());
-    ASSERT_NO_FATAL_FAILURE(expect_users_of_buffers());
-    if (function.reset.running()) return;  // what is being torn down
-    ASSERT_EQ(computing != 0, card_.card().launches.active(function.id()));
-    if (!function.queues[wire::kControlBlockQueue].active()) ASSERT_EQ(computing, 0u) << "work behind a reset queue";
-  }
+  // ---- what is met, by a look before an iteration of the card and one behind it
 
-  // A stream that waits is in the list of what it waits for, once, and nobody else is in any list.
-  void expect_waits_in_lists() {
+  struct Waiter {
+    unsigned stream;
+    unsigned awaited;
+    std::uint16_t block;
+    wire::EventPayload event;
+  };
+  struct Before {
+    std::uint64_t generation;
+    bool entries;  // core 1 has left entries of the trace
+    std::array<std::uint32_t, wire::kStreamsPerFunction> opened_in;
+    std::vector<Waiter> waiters;  // for streams of the same function
+  };
+  Before look() {
+    Before before{attacked().generation(), card_.card().traces.queued(1) != 0, {}, {}};
     fw::StreamTable& streams = attacked().streams;
-    std::array<unsigned, wire::kStreamsPerFunction> lists{};
-    const auto walk = [&](unsigned first, bool granted, unsigned name) {
-      unsigned length = 0;
-      for (unsigned waiter = first; waiter != fw::kNoWaiter; waiter = streams.waiter_behind(waiter)) {
-        ASSERT_LT(waiter, wire::kStreamsPerFunction);
-        ASSERT_LT(length++, wire::kStreamsPerFunction) << "a list without an end";
-        ASSERT_EQ(streams[waiter].phase, Stream::Phase::Waiting) << "stream " << waiter;
-        const wire::EventPayload& wait = streams.head(waiter).cb.payload.event;
-        ASSERT_EQ((wait.flags & wire::kEventGranted) != 0, granted) << "stream " << waiter;
-        ASSERT_EQ(granted ? wait.grant : wait.stream, name) << "stream " << waiter;
-        ++lists[waiter];
-      }
-    };
-    for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) walk(streams.timeline(s).first_waiter, false, s);
-    for (std::uint32_t g = 0; g < wire::kGrantsPerFunction; ++g) {
-      walk(card_.card().event_grants.first_waiter(attacked().id(), g), true, g);
-    }
+    before.waiters.reserve(wire::kStreamsPerFunction);
     for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
-      ASSERT_EQ(lists[s], streams[s].phase == Stream::Phase::Waiting ? 1u : 0u) << "stream " << s;
-      most_waiting_ = std::max(most_waiting_, lists[s]);
+      before.opened_in[s] = streams.timeline(s).opened_in;
+      if (streams[s].phase != Stream::Phase::Waiting) continue;
+      const wire::EventPayload& event = streams.head(s).cb.payload.event;
+      if ((event.flags & wire::kEventGranted) == 0) before.waiters.push_back({s, event.stream, streams[s].head, event});
     }
+    return before;
   }
-
-  // A command buffer has as many users as calls that have begun.
-  void expect_users_of_buffers() {
+  void count_what_was_met(const Before& before) {
     fw::StreamTable& streams = attacked().streams;
-    std::map<const fw::CommandBuffer*, std::uint32_t> users;
+    if (attacked().generation() != before.generation) {
+      resets_beside_entries_ += before.entries ? 1 : 0;
+      return;
+    }
     for (const Stream& stream : streams) {
-      for (std::uint16_t b = stream.head; b != fw::kNoBlock; b = streams.block(b).next) {
-        if (streams.block(b).call.buffer != nullptr) ++users[streams.block(b).call.buffer];
-      }
+      if (stream.phase != Stream::Phase::Computing || streams.block(stream.head).next == fw::kNoBlock) continue;
+      looks_at_moved_ahead_ += streams.block(streams.block(stream.head).next).moved_ahead ? 1 : 0;
     }
-    for (const auto& [buffer, count] : users) ASSERT_EQ(buffer->users, count);
+    // Of a timeline that was opened: the waits that it found are heads as before, and are to be looked at again.
+    const auto found = std::ranges::count_if(before.waiters, [&](const Waiter& waiter) {
+      const Stream& stream = streams[waiter.stream];
+      return streams.timeline(waiter.awaited).opened_in != before.opened_in[waiter.awaited] &&
+             stream.phase == Stream::Phase::Idle && stream.state() == fw::StreamState::Open &&
+             stream.head == waiter.block &&
+             std::memcmp(&streams.head(waiter.stream).cb.payload.event, &waiter.event, sizeof waiter.event) == 0;
+    });
+    opens_with_waiters_ += found != 0 ? 1 : 0;
+    most_found_waiting_ = std::max<std::uint64_t>(most_found_waiting_, static_cast<std::uint64_t>(found));
+    most_waiting_ = std::max<std::uint64_t>(most_waiting_, before.waiters.size());
+  }
+
+  void slices() {
+    for (unsigned hart = 0; hart < card_.card().core_count(); ++hart) {
+      native::become_hart(hart);
+      slices_[hart] += card_.card().launches.run_slice(hart, fw::kSliceTicks) ? 1 : 0;
+    }
+    native::become_hart(0);
   }
 
   // M grants a timeline of the neighbour, whose signals come now and then, without waiting for the reply either; and
@@ -148,18 +153,27 @@ class UnawaitedRequests : public Launch {
   void pump() {
     const std::uint64_t what = random_() % 4;
     if (what != 0) {
+      const Before before = look();
       const std::uint64_t charged = attacked().charged();
       fw::run_iteration(card_.card());
-      // Its streams, its commands and the part of a trace's ring that is emptied: each has its own bound.
       ASSERT_LE(attacked().charged() - charged, kMostOfAQuantum);
+      count_what_was_met(before);
     }
-    if (what != 1) slice();
+    if (what != 1) slices();
     if (what == 2) card_.card().pool.scrub_step(wire::kGranuleBytes);
-    expect_consistent();
+    if (random_() % 16 == 0) card_.card().traces.drain();  // as a beat does
+    ASSERT_EQ(fwtest::broken_property(card_.card(), attacked()), "");
   }
 
-  // A quantum of blocks and the last of them, which may be one of 64 entries of a buffer; likewise of commands.
-  static constexpr std::uint64_t kMostOfAQuantum = 4 * fw::kQuantumBytes;
+  // Of each part of an iteration: what it may use, and its last step.
+  static constexpr std::uint64_t kFetched = fw::kQuantumBytes / 2 + fw::kBytesOfATransfer + wire::kMaxCorrectionBytes;
+  static constexpr std::uint64_t kStepped = 2 * fw::kQuantumBytes;  // the last one may end 32 blocks of a stream
+  static constexpr std::uint64_t kNewCommands = fw::kQuantumBytes / 2 + fw::kHeavyCommand;
+  // The last of them may be a part of BUFFER_CREATE, with a block too many and the buffer's pages.
+  static constexpr std::uint64_t kCommandsUnderWay =
+      fw::kQuantumBytes / 2 + fw::kQuantumBytes / 4 + fw::kQuantumBytes / 8;
+  static constexpr std::uint64_t kMostOfAQuantum =
+      kFetched + kStepped + kNewCommands + kCommandsUnderWay + fw::Traces::kEmptyingCost;
 
   std::mt19937_64 random_{base_seed()};
   RawDriver& manager_ = card_.driver(0);
@@ -170,11 +184,19 @@ class UnawaitedRequests : public Launch {
   std::uint64_t signalled_ = 0;
   std::vector<std::uint16_t> grants_;  // slots of requests under way
   std::vector<raw::GrantHandle> known_;
-  unsigned most_waiting_ = 0;
+
+  std::array<std::uint64_t, 2> slices_{};    // by core
+  std::uint64_t looks_at_moved_ahead_ = 0;   // at DMAs that were moved and are not the head yet
+  std::uint64_t resets_beside_entries_ = 0;  // function resets with entries of the trace that core 1 has left
+  std::uint64_t opens_with_waiters_ = 0;     // timelines that were opened beside waits for the one before
+  std::uint64_t most_found_waiting_ = 0;     // by one of them
+  std::uint64_t most_waiting_ = 0;           // at a time
 };
 
 TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
-  constexpr unsigned kRuns = 4;
+  constexpr unsigned kRuns = 6;
+  // Of every third run: more than a quantum of hart 0 looks at.
+  constexpr unsigned kManyStreams = fw::Card::kContendedBudget + 16;
   constexpr unsigned kSteps = 10'000;
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 0, region.bytes, 0x5a5a5a5a5a5a5a5a)).outcome, wire::Outcome::Ok);
@@ -182,6 +204,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
   ASSERT_TRUE(physical_.bring_up());
   signals_ = driver_.open_stream().value();
   std::array<std::uint64_t, static_cast<unsigned>(wire::kLastOpcode) + 1> ended_ok{};
+  std::uint64_t two_core_launches = 0;
   const std::uint64_t pages_before = card_.board().pages_in_use();
   for (unsigned run = 0; run < kRuns; ++run) {
     SCOPED_TRACE("SPYRE_SEED=" + std::to_string(base_seed() + run));
@@ -189,7 +212,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
     raw::UnawaitedRequests tenant(
         driver,
         {{fwtest::image_of(Program::Endless)}, {fwtest::image_of(Program::Exit)}, {fwtest::image_of(Program::Slices)}},
-        base_seed() + run);
+        base_seed() + run, run % 3 == 2 ? kManyStreams : raw::UnawaitedRequests::kFewStreams);
     tenant.begin();
     for (unsigned i = 0; i < kSteps && !HasFatalFailure(); ++i) {
       work_of_others(tenant, driver);
@@ -199,6 +222,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
     for (unsigned opcode = 0; opcode <= static_cast<unsigned>(wire::kLastOpcode); ++opcode) {
       ended_ok[opcode] += tenant.ended_ok(static_cast<wire::Opcode>(opcode));
     }
+    two_core_launches += tenant.two_core_launches_ok();
     EXPECT_GT(tenant.blocks_ok(), 0u);
     EXPECT_GT(tenant.queue_resets(), 0u);
     ASSERT_EQ(driver.set_status(0), 0u);
@@ -208,6 +232,12 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
     EXPECT_GT(ended_ok[opcode], 0u) << wire::name(static_cast<wire::Opcode>(opcode)) << " was never met";
   }
   EXPECT_GT(most_waiting_, 0u);
+  EXPECT_GT(opens_with_waiters_, 0u);
+  EXPECT_GT(most_found_waiting_, fw::Card::kContendedBudget);
+  EXPECT_GT(looks_at_moved_ahead_, 0u);
+  EXPECT_GT(slices_[1], 0u);
+  EXPECT_GT(two_core_launches, 0u);
+  EXPECT_GT(resets_beside_entries_, 0u);
   EXPECT_GT(signalled_, 0u);
   EXPECT_GT(self_tests_done_, 0u);
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
