@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control blocks and admin commands of a function that means harm, structured: the input is a program of steps against
 // a native card with regions and played kernels. Each block that the card accepted ends exactly once and as itself,
-// unless a reset took it away; each command is answered once; canaries of the other function stand; a reset heals.
+// unless a reset took it away; each command is answered once; a stream that waits is in the list of what it waits for;
+// canaries of the other function stand; a reset heals.
 #include <array>
 #include <map>
 #include <optional>
@@ -97,7 +98,7 @@ class Attack {
       default: return launch(s);
     }
   }
-  // Signals and waits, of its own streams, of the bystander's by a grant, and by what is none.
+  // Signals and waits, of its own streams, of the bystander's by a grant, by one that is revoked and by what is none.
   wire::ControlBlock event(StreamHandle& s) {
     const std::uint64_t value = 1 + input_.below(4);
     // A wait without a budget ends with its stream, at the latest when the input drains.
@@ -109,7 +110,10 @@ class Attack {
       case 2: return driver().granted_wait(s, attacker_.grant_bystander(), StreamHandle{}, value, budget);
       default: {
         raw::GrantHandle grant = attacker_.grant_bystander();
-        grant.index ^= input_.take<std::uint8_t>();
+        const auto change = input_.take<std::uint8_t>();
+        constexpr unsigned kRevoked = 0x80;
+        if ((change & kRevoked) != 0) attacker_.revoke_bystander();
+        grant.index ^= change & ~kRevoked;
         grant.epoch ^= input_.take<std::uint64_t>();
         return driver().granted_wait(s, grant, stream(), value, budget);
       }
@@ -193,7 +197,9 @@ class Attack {
   wire::ControlBlock launch(StreamHandle& s) {
     if (!programs_) return driver().nop(s);
     constexpr unsigned kPrograms = static_cast<unsigned>(fwtest::Program::FindsBytes) + 2;  // one that does not exist
-    auto block = fwtest::launch_of(driver(), s, *programs_, static_cast<fwtest::Program>(input_.below(kPrograms)));
+    constexpr std::uint64_t kMasks[] = {0, 2, 3};                                           // any core, core 1, both
+    auto block = fwtest::launch_of(driver(), s, *programs_, static_cast<fwtest::Program>(input_.below(kPrograms)),
+                                   kMasks[s.id % std::size(kMasks)]);
     if (input_.below(2) != 0) {
       for (unsigned i = 0; i < input_.below(wire::kSegments); ++i) {
         const RegionHandle r = region();

@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <cstring>
+#include <string>
 
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/memory.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/trace.hpp"
 #include "tests/bounds.hpp"
+#include "tests/unit/firmware/core/function_check.hpp"
 
 namespace fuzz {
 
@@ -21,6 +25,7 @@ constexpr std::uint64_t kQuiet = wire::kHeaderBlock.end();
 
 fwtest::CardOptions options(fwtest::PlayedKernels& kernels) {
   return {.virtual_functions = 2,
+          .harts = 2,
           .window_bytes = wire::kMinWindowBytes,
           .region_bytes = 32 * wire::kMiB,
           .boot_arguments = "watchdog=2 strikes=3",
@@ -81,6 +86,17 @@ raw::GrantHandle NativeAttacker::grant_bystander() {
   return {made->index, made->epoch};
 }
 
+void NativeAttacker::revoke_bystander() {
+  const std::uint32_t hostile = hostile_ == &physical_ ? kPhysicalSlot : kVirtualSlot;
+  card_.card().event_grants.revoke(hostile, grant_bystander().index);
+}
+
+void NativeAttacker::look_at_hostile() {
+  fw::Function& hostile = card_.function(hostile_ == &physical_ ? kPhysicalSlot : kVirtualSlot);
+  const std::string broken = fwtest::broken_property(card_.card(), hostile);
+  require(broken.empty(), broken.c_str());
+}
+
 bool NativeAttacker::slices() {
   bool any = false;
   for (unsigned hart = 0; hart < card_.card().core_count(); ++hart) {
@@ -101,7 +117,9 @@ bool NativeAttacker::resets_run() {
 void NativeAttacker::run_iterations(unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     fw::run_iteration(card_.card());
+    look_at_hostile();
     slices();
+    look_at_hostile();
   }
 }
 
@@ -110,8 +128,21 @@ void NativeAttacker::settle() {
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   do {
     card_.pump();
+    look_at_hostile();
     require(std::chrono::steady_clock::now() < limit, "the card comes to rest");
   } while (slices() || resets_run());
+}
+
+// The hostile function has submitted nothing since its reset: an entry would be of before.
+void NativeAttacker::expect_empty_trace() {
+  auto request = hostile_->admin_request(wire::AdminCommand::Trace);
+  request.arguments.trace.on = 1;
+  require(hostile_->admin(request).outcome == wire::Outcome::Ok, "a trace begins");
+  card_.card().traces.drain();
+  const auto* ring = hostile_->at<wire::TraceEntry>(wire::kTraceRing.offset);
+  for (std::uint64_t place = 0; place < wire::kTraceEntries; ++place) {
+    require(wire::load_relaxed(ring[place].number) == 0, "a new trace holds nothing of the last owner");
+  }
 }
 
 void NativeAttacker::expect_contained() {
@@ -131,6 +162,7 @@ void NativeAttacker::expect_contained() {
   while (hostile_->receive()) {  // bounded: by what the FIFO holds, the card does nothing meanwhile
   }
   require(hostile_->bring_up(), "status 0 heals the function");
+  expect_empty_trace();
   fwtest::StreamHandle stream;
   require(hostile_->run(hostile_->nop(stream)).outcome == wire::Outcome::Ok, "and it works as new");
   settle();  // released memory is scrubbed

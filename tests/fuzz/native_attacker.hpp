@@ -26,20 +26,25 @@ class NativeAttacker {
 
   // A stream of the bystander for the hostile function, as M would grant it. It signals nothing.
   raw::GrantHandle grant_bystander();
+  // Takes that grant back, as M would.
+  void revoke_bystander();
 
-  // One look of hart 0 at everything, and one slice of every core, as often as said.
+  // One look of hart 0 at everything, and one slice of every core, as often as said. What holds of the hostile
+  // function's streams, waits and buffers (function_check.hpp) is looked at behind each.
   void run_iterations(unsigned count);
   // Until nothing is left to do, kernels and resets included. Bounded: a card that never comes to rest breaks a
   // property.
   void settle();
 
   // The properties that hold whatever was done: canaries stand, the bystander one works, and the hostile function is as
-  // good as new after status 0, with everything it held given back.
+  // good as new after status 0, with everything it held given back and an empty trace.
   void expect_contained();
 
  private:
   NativeAttacker();
 
+  void look_at_hostile();
+  void expect_empty_trace();
   bool slices();
   bool resets_run();
   void remember_bystander();
