@@ -14,14 +14,16 @@ struct Name {
   std::string_view c;
 };
 
-// A longer name stands before the one that it ends with.
+// A longer name stands before the one that it ends with or begins with.
 constexpr std::array kNames{
-    Name{"Context::contiguous()", "spyre_run_operation() with copy"},
-    Name{"Context::restickify()", "spyre_run_operation() with copy"},
-    Name{"Context::copy()", "spyre_run_operation() with copy"},
+    Name{"ops::copy() with Options::out", "the operation copy of spyre_run_operation() with out"},
+    Name{"copy() with Options::out", "the operation copy of spyre_run_operation() with out"},
+    Name{"Context::contiguous()", "the operation copy of spyre_run_operation()"},
+    Name{"Context::restickify()", "the operation copy of spyre_run_operation()"},
+    Name{"Context::copy()", "the operation copy of spyre_run_operation()"},
     Name{"Context::empty()", "spyre_tensor_create()"},
-    Name{"ops::copy()", "spyre_run_operation() with copy"},
-    Name{"copy()", "spyre_run_operation() with copy"},
+    Name{"ops::copy()", "the operation copy of spyre_run_operation()"},
+    Name{"copy()", "the operation copy of spyre_run_operation()"},
     Name{"to_device()", "spyre_copy_to_device()"},
     Name{"Context::engine()", "spyre_program_load()"},
     Name{"Context::load()", "spyre_program_load()"},
@@ -40,6 +42,8 @@ constexpr std::array kNames{
     Name{"Synchronize()", "spyre_synchronize()"},
     Name{"WaitSlot()", "spyre_capture_wait_slot()"},
     Name{"ops::operations()", "spyre_operation_name()"},
+    Name{"Kernel::load", "spyre_kernel_find()"},
+    Name{"(MemoryOptions::region_bytes, max_regions)", "(a program in C++ has options for it)"},
 };
 
 bool part_of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':'; }
