@@ -42,7 +42,7 @@ struct Judgement {
 };
 
 // `exact`: in double precision, of the operands that the card has. Infinity and NaN have to be what they are in the
-// format (of DL16 both read as NaN). Throws as compare().
+// format: beyond the largest number of DL16 a result is infinite, and NaN is not. Throws as compare().
 Judgement judge(const Array& got, const Array& exact, DeviceType device_dtype, const Bound& bound);
 
 // By value: NaN equals NaN, and -0 equals +0. Throws InvalidArgument ("results") when the shapes differ.

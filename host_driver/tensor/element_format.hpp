@@ -6,7 +6,7 @@
 //   float → integer: toward zero, saturating; NaN gives 0. float → bool: 1 but for ±0 (NaN is true).
 //   int64 → int32: saturating, so that an index beyond int32 is outside of every table. To other narrower integers: the
 //   low bits. int16, int64 → DL16: rounded once.
-//   float → float: number_format.hpp, rounded once; DL16 → fp16 saturates at ±65504 (shared/dl16.hpp).
+//   float → float: number_format.hpp, rounded once; beyond 65536 DL16 → fp16 is ±∞ (shared/dl16.hpp).
 //   Elements of less than a byte are packed low bits first.
 #pragma once
 
