@@ -19,10 +19,7 @@ namespace cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A logit may be off by so much of the largest one of its token: DL16 has ten bits, and the errors of the layers add
-// up.
-constexpr double kLogitBound = 0.05;
+using svp::models::kLogitBound;
 
 struct TransformerRun {
   std::string device;

@@ -14,6 +14,10 @@
 
 namespace svp::models {
 
+// A logit may be off by so much of the largest one of its token: DL16 has ten bits, and the errors of the layers add
+// up.
+inline constexpr double kLogitBound = 0.05;
+
 struct TransformerConfig {
   unsigned layers = 2;
   unsigned heads = 4;

@@ -85,6 +85,14 @@ Judgement judge(const Array& got, const Array& exact, DeviceType device_dtype, c
   return judgement;
 }
 
+std::optional<std::string> beyond_bound(Op op, DeviceType device_dtype, const Array& got, const Array& exact) {
+  if (got.size != exact.size) return "shape " + index_text(got.size) + ", not " + index_text(exact.size);
+  const Bound bound = bound_of(info_of(op), device_dtype);
+  const Judgement judgement = judge(got, exact, device_dtype, bound);
+  if (judgement.within()) return std::nullopt;
+  return describe(judgement.beyond) + " beyond its bound, " + bound_text(bound);
+}
+
 Comparison compare(const Array& got, const Array& expected) {
   require_one_shape(got, expected);
   Comparison comparison{.elements = expected.data.size()};

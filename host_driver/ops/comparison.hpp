@@ -45,6 +45,9 @@ struct Judgement {
 // format: beyond the largest number of DL16 a result is infinite, and NaN is not. Throws as compare().
 Judgement judge(const Array& got, const Array& exact, DeviceType device_dtype, const Bound& bound);
 
+// What is wrong with a result of this operation in this format, if anything: its bound is that of the table.
+std::optional<std::string> beyond_bound(Op op, DeviceType device_dtype, const Array& got, const Array& exact);
+
 // By value: NaN equals NaN, and -0 equals +0. Throws InvalidArgument ("results") when the shapes differ.
 Comparison compare(const Array& got, const Array& expected);
 

@@ -332,16 +332,6 @@ void make_convolution(Maker& make, OpCase& made, std::vector<Array>& arrays) {
   for (const Dims& size : sizes) add_input(made, arrays, make.form(size), make.values(size, 1));
 }
 
-std::optional<std::string> beyond_bound(const OpCase& made, const TensorForm& form, const Array& got,
-                                        const Array& exact) {
-  const DeviceType type = form.layout.device_dtype;
-  const ops::Bound bound = ops::bound_of(ops::info_of(made.request.op), type);
-  if (got.size != exact.size) return "shape " + to_string(got.size) + ", expected " + to_string(exact.size);
-  const ops::Judgement judgement = ops::judge(got, exact, type, bound);
-  if (judgement.within()) return std::nullopt;
-  return ops::describe(judgement.beyond) + " beyond its bound, " + ops::bound_text(bound);
-}
-
 }  // namespace
 
 std::string OpCase::text() const {
@@ -402,7 +392,7 @@ std::optional<std::string> check_op_case(const OpCase& op_case, const Executor& 
   for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
     const TensorForm& form = lowered.outputs[i];
     const Array got = ops::elements_of(form, memory[op_case.inputs.size() + i]);
-    const auto wrong = beyond_bound(op_case, form, got, op_case.expected[i]);
+    const auto wrong = ops::beyond_bound(op_case.request.op, form.layout.device_dtype, got, op_case.expected[i]);
     if (wrong) return op_case.text() + ": result " + std::to_string(i) + ": " + *wrong;
   }
   return std::nullopt;

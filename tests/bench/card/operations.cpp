@@ -8,6 +8,7 @@
 #include <random>
 
 #include "host_driver/models/transformer.hpp"
+#include "host_driver/ops/comparison.hpp"
 #include "host_driver/ops/operations.hpp"
 #include "host_driver/ops/reference.hpp"
 #include "tests/bench/card/session.hpp"
@@ -96,11 +97,9 @@ class OperationBench {
                          std::as_writable_bytes(std::span(values))},
                         result_, context_.default_stream());
     context_.default_stream().Synchronize();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double bound = std::fabs(expected.data[i]) / 100 + 0.01;
-      require(std::fabs(static_cast<double>(values[i]) - expected.data[i]) <= bound,
-              fmt::format("{}: element {} is {}, not {}", measured.what, i, values[i], expected.data[i]));
-    }
+    const Array got{.size = result_.shape(), .data = {values.begin(), values.end()}};
+    const auto wrong = svp::ops::beyond_bound(measured.op, result_.layout().device_dtype, got, expected);
+    require(!wrong, fmt::format("{}: {}", measured.what, wrong.value_or("")));
   }
 
  private:

@@ -2,6 +2,7 @@
 // `spyre ops`, `spyre run OP` and `spyre run transformer`.
 #include <gmock/gmock.h>
 
+#include "host_driver/models/transformer.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
 namespace svp {
@@ -92,7 +93,8 @@ TEST_F(OperationCommands, ADecoderGeneratesWithinItsBound) {
   EXPECT_EQ(model["tokens"].size(), 6U);
   EXPECT_TRUE(model["passed"]);
   EXPECT_GT(model["operations_per_token"], 20);
-  EXPECT_LT(model["largest_relative_error"], 0.05);
+  EXPECT_EQ(model["error_bound"], models::kLogitBound);
+  EXPECT_LE(model["largest_relative_error"], models::kLogitBound);
 }
 
 }  // namespace

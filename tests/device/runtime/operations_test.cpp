@@ -2,6 +2,7 @@
 // Operations of spyre::ops on a card: the engine against the golden model, byte by byte, and against double precision.
 #include "host_driver/ops/operations.hpp"
 
+#include "host_driver/ops/comparison.hpp"
 #include "host_driver/ops/elements.hpp"
 #include "host_driver/program/device_program.hpp"
 #include "host_driver/program/golden/golden.hpp"
@@ -96,9 +97,9 @@ class OperationsOnCard : public test::OneCard {
     std::ranges::transform(codes, array.data.begin(), [](std::uint16_t c) { return wire::fp64_from_dl16(c); });
     return array;
   }
-  static void expect_near(const ops::Array& got, const ops::Array& expected, double bound) {
-    ASSERT_EQ(got.size, expected.size);
-    for (std::size_t i = 0; i < got.data.size(); ++i) ASSERT_NEAR(got.data[i], expected.data[i], bound) << i;
+  // A float16 result against the exact one.
+  static void expect_within_bound(Op op, const SpyreTensor& result, const ops::Array& exact) {
+    EXPECT_EQ(ops::beyond_bound(op, DeviceType::Dl16, back(result), exact), std::nullopt);
   }
 };
 
@@ -123,7 +124,7 @@ TEST_F(OperationsOnCard, AProgramIsMadeOnceForItsForms) {
   const SpyreTensor second = operations.run(Op::Add, inputs).front();
   EXPECT_EQ(operations.programs(), 1U);
   EXPECT_NE(first.allocation_index(), second.allocation_index());
-  expect_near(back(second), ops::reference(Op::Add, {a, b}).front(), 0.02);
+  expect_within_bound(Op::Add, second, ops::reference(Op::Add, {a, b}).front());
   const SpyreTensor other[] = {inputs[0], inputs[1].slice(0, 0, 1)};
   operations.run(Op::Add, other);
   EXPECT_EQ(operations.programs(), 2U);
@@ -136,10 +137,10 @@ TEST_F(OperationsOnCard, ViewsThatCannotBeWalkedAreCopied) {
   const SpyreTensor part = whole.slice(1, 10, 110).slice(0, 0, 6, 2);  // begins inside of a stick
   const SpyreTensor inputs[] = {part};
   const double numbers[] = {2.0};
-  const ops::Array got = back(operations.run(Op::Mul, inputs, numbers).front());
+  const SpyreTensor got = operations.run(Op::Mul, inputs, numbers).front();
   ops::Array expected = ops::Array::of({3, 100});
   for (std::size_t i = 0; i < 300; ++i) expected.data[i] = 2 * a.data[i / 100 * 400 + i % 100 + 10];
-  expect_near(got, expected, 0);
+  expect_within_bound(Op::Mul, got, expected);
 }
 
 TEST_F(OperationsOnCard, AResultGoesWhereItIsWanted) {
@@ -149,7 +150,7 @@ TEST_F(OperationsOnCard, AResultGoesWhereItIsWanted) {
   const SpyreTensor inputs[] = {x};
   // In place.
   operations.run(Op::Neg, inputs, {}, {}, {.stream = {}, .out = x, .core_mask = 0});
-  expect_near(back(x), ops::reference(Op::Neg, {a}).front(), 0);
+  expect_within_bound(Op::Neg, x, ops::reference(Op::Neg, {a}).front());
   // Into rows of a larger tensor; and into columns that share sticks with others, by a copy.
   const SpyreTensor rows = tensor(ops::Array::of({9, 70}));
   operations.run(Op::Neg, inputs, {}, {}, {.stream = {}, .out = rows.narrow(0, 3, 4), .core_mask = 0});
@@ -313,7 +314,7 @@ TEST_F(OperationsOnCard, ProgramsComeBackAfterAReset) {
   }
   context().recover(ResetLevel::Function);
   const SpyreTensor inputs[] = {tensor(a)};
-  expect_near(back(operations.run(Op::Exp, inputs).front()), ops::reference(Op::Exp, {a}).front(), 0.05);
+  expect_within_bound(Op::Exp, operations.run(Op::Exp, inputs).front(), ops::reference(Op::Exp, {a}).front());
   EXPECT_EQ(operations.programs(), 1U);
 }
 

@@ -98,6 +98,17 @@ TEST(Judgement, WhatIsNoNumberHasToBeNone) {
   EXPECT_FALSE(judge(of({-infinity}), of({infinity}), DeviceType::Fp32, {1, 1}).within());
 }
 
+TEST(Judgement, AnOperationsBoundIsThatOfTheTable) {
+  const double unit = 0x1p-9;  // of the last place of 1
+  const Array exact = of({1, 1});
+  EXPECT_EQ(beyond_bound(Op::Div, DeviceType::Dl16, of({1, 1 + unit}), exact), std::nullopt);
+  EXPECT_EQ(beyond_bound(Op::Div, DeviceType::Dl16, of({1, 1 + 2 * unit}), exact),
+            "element [1] is 1.00390625, not 1; 1 of 2 elements differ beyond its bound, within 1 of the last place");
+  EXPECT_EQ(beyond_bound(Op::Add, DeviceType::Dl16, of({1, 1 + unit}), exact),
+            "element [1] is 1.00195312, not 1; 1 of 2 elements differ beyond its bound, exact: rounded once");
+  EXPECT_EQ(beyond_bound(Op::Add, DeviceType::Dl16, of({1}), exact), "shape [1], not [2]");
+}
+
 TEST(Bounds, AreToldInWords) {
   EXPECT_EQ(bound_text(info_of(Op::Add)), "exact: rounded once");
   EXPECT_EQ(bound_text(Bound{1, 0x1p-18}), "within 1 of the last place plus 2^-18 of the largest");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/ops/comparison.hpp"
 #include "host_driver/program/golden/golden.hpp"
 #include "tests/support/op_cases.hpp"
 
@@ -205,7 +206,10 @@ TEST(RmsNorm, ComputesInFp32) {
   EXPECT_EQ(of({0x1p32, 0x1p32}, 1e-6), (Doubles{1, 1}));
   EXPECT_EQ(of({0, 0}, 1e-12), (Doubles{0, 0}));
   const double small = ops::rounded_to(DeviceType::Dl16, 2e-5);
-  for (const double x : of({small, small}, 1e-9)) EXPECT_NEAR(x, small / std::sqrt(small * small + 1e-9), 0x1p-10);
+  const double exact = small / std::sqrt(small * small + 1e-9);
+  EXPECT_EQ(ops::beyond_bound(Op::RmsNorm, DeviceType::Dl16, {.size = {2}, .data = of({small, small}, 1e-9)},
+                              {.size = {2}, .data = {exact, exact}}),
+            std::nullopt);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -239,6 +243,8 @@ TEST(Numbers, ThatNoResultHasAreRefusedByName) {
   const double nan = std::nan("");
   EXPECT_EQ(refused_field({.op = Op::Clip, .inputs = {x}, .scalars = {nan, 1}}, {}), "number");
   EXPECT_EQ(refused_field({.op = Op::Clip, .inputs = {wide}, .scalars = {0, nan}}, {}), "number");
+  EXPECT_EQ(refused_field({.op = Op::Softplus, .inputs = {x}, .scalars = {1, nan}}, {}), "number");
+  EXPECT_EQ(refused_field({.op = Op::Softplus, .inputs = {wide}, .scalars = {1, nan}}, {}), "number");
   EXPECT_EQ(refused_field({.op = Op::Attention, .inputs = {x, x, x}, .scalars = {1e10}}, {}), "number");
   EXPECT_EQ(refused_field({.op = Op::Attention, .inputs = {x, x, x}, .scalars = {1e-10}}, {}), "number");
 }
