@@ -33,6 +33,20 @@ spyre_tensor* handle_of(spyre::SpyreTensor tensor) {
   return new spyre_tensor{std::move(tensor), std::move(shape)};
 }
 
+spyre::ops::Options operation_options(spyre_context* context, const spyre_stream* stream,
+                                      const spyre_operation_options& given) {
+  if (given.forbid_copies > 1) {
+    throw spyre::InvalidArgument("forbid_copies", "forbid_copies is neither 0 nor 1", "give 0 or 1");
+  }
+  spyre::require_zero(given.reserved, "reserved");
+  spyre::ops::Options options{.stream = spyre::stream_of(context, stream),
+                              .out = {},
+                              .core_mask = given.core_mask,
+                              .allow_copies = given.forbid_copies == 0};
+  if (given.out != nullptr) options.out = given.out->tensor;
+  return options;
+}
+
 }  // namespace
 
 spyre_status spyre_tensor_create_ordered(spyre_context* context, spyre_data_type type, const int64_t* shape,
@@ -85,9 +99,21 @@ spyre_status spyre_run_operation(spyre_context* context, spyre_stream* stream, c
                                  size_t number_count, const int64_t* integers, size_t integer_count,
                                  const spyre_tensor* out, spyre_tensor** results, size_t capacity,
                                  size_t* result_count) {
+  const spyre_operation_options options{
+      .size = sizeof options, .forbid_copies = 0, .reserved = 0, .core_mask = 0, .out = out};
+  return spyre_run_operation_with(context, stream, name, tensors, count, numbers, number_count, integers, integer_count,
+                                  &options, results, capacity, result_count);
+}
+
+spyre_status spyre_run_operation_with(spyre_context* context, spyre_stream* stream, const char* name,
+                                      const spyre_tensor* const* tensors, size_t count, const double* numbers,
+                                      size_t number_count, const int64_t* integers, size_t integer_count,
+                                      const spyre_operation_options* options, spyre_tensor** results, size_t capacity,
+                                      size_t* result_count) {
   return guarded([&] {
-    spyre::ops::Options options{.stream = spyre::stream_of(context, stream), .out = {}, .core_mask = 0};
-    if (out != nullptr) options.out = out->tensor;
+    spyre_operation_options given{};
+    if (options != nullptr) given = spyre::copy_of_options(*options);
+    const spyre::ops::Options wanted = operation_options(context, stream, given);
     const char* const operation = &require(name, "name");
     const std::size_t expected = std::string(operation) == "topk" ? 2 : 1;
     if (capacity < expected) {
@@ -97,7 +123,7 @@ spyre_status spyre_run_operation(spyre_context* context, spyre_stream* stream, c
     (void)require(results, "results");
     std::vector<spyre::SpyreTensor> made = spyre::ops::run(
         *require(context, "context").context, operation, spyre::operands_of(tensors, count),
-        span_of(numbers, number_count, "numbers"), span_of(integers, integer_count, "integers"), options);
+        span_of(numbers, number_count, "numbers"), span_of(integers, integer_count, "integers"), wanted);
     require(result_count, "result_count") = made.size();
     for (std::size_t i = 0; i < made.size(); ++i) results[i] = handle_of(std::move(made[i]));
   });

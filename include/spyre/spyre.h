@@ -239,6 +239,22 @@ SPYRE_API spyre_status spyre_run_operation(spyre_context* context, spyre_stream*
                                            const spyre_tensor* out, spyre_tensor** results, size_t capacity,
                                            size_t* result_count);
 
+typedef struct spyre_operation_options {
+  size_t size;
+  uint32_t
+      forbid_copies;  /* 1: what has to be copied on the card first (docs/operations.md) is SPYRE_INVALID_ARGUMENT */
+  uint32_t reserved;  /* 0 */
+  uint64_t core_mask; /* as that of spyre_launch_options */
+  const spyre_tensor* out; /* NULL: a new tensor */
+} spyre_operation_options;
+
+/* spyre_run_operation() with options, which may be NULL. */
+SPYRE_API spyre_status spyre_run_operation_with(spyre_context* context, spyre_stream* stream, const char* name,
+                                                const spyre_tensor* const* tensors, size_t count, const double* numbers,
+                                                size_t number_count, const int64_t* integers, size_t integer_count,
+                                                const spyre_operation_options* options, spyre_tensor** results,
+                                                size_t capacity, size_t* result_count);
+
 /* ---- kernels and launches ---------------------------------------------------------------------------------------- */
 
 /* A kernel that belongs to the firmware ("matmul", "add"): in the folder SPYRE_KERNELS, else beside the firmware. */

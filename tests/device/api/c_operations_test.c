@@ -7,6 +7,46 @@
 
 #define REFUSED(call) CHECK((call) == SPYRE_INVALID_ARGUMENT)
 
+/* Columns 1 and 2 of two rows begin inside of a stick. */
+static void copies_can_be_forbidden(spyre_context* context, const spyre_tensor* x) {
+  const int64_t part_shape[2] = {2, 2}, part_stride[2] = {3, 1};
+  spyre_operation_options options = {.size = sizeof options, .forbid_copies = 1};
+  spyre_tensor *part = NULL, *result = NULL;
+  float got[4];
+  size_t count = 0;
+  OK(spyre_tensor_as_strided(x, part_shape, part_stride, 2, 1, &part));
+  const spyre_tensor* const operand[1] = {part};
+  REFUSED(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, &options, &result, 1, &count));
+  CHECK(strstr(spyre_last_error(), "a view that steps inside of sticks") != NULL);
+  options.forbid_copies = 2;
+  REFUSED(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, &options, &result, 1, &count));
+  options.forbid_copies = 0;
+  options.reserved = 1;
+  REFUSED(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, &options, &result, 1, &count));
+  options.reserved = 0;
+  options.size = 0;
+  REFUSED(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, &options, &result, 1, &count));
+  CHECK(result == NULL);
+  options.size = sizeof options;
+  options.core_mask = 1;
+  OK(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, &options, &result, 1, &count));
+  OK(spyre_copy_to_host(context, NULL, result, got, sizeof got));
+  CHECK(got[0] == -2 && got[1] == -3 && got[2] == -5 && got[3] == -6);
+  /* Into a tensor that is there; a whole one is not copied. */
+  spyre_tensor* again = NULL;
+  options.forbid_copies = 1;
+  options.out = result;
+  OK(spyre_run_operation_with(context, NULL, "neg", (const spyre_tensor* const[]){result}, 1, NULL, 0, NULL, 0,
+                              &options, &again, 1, &count));
+  spyre_tensor_release(again);
+  OK(spyre_run_operation_with(context, NULL, "neg", operand, 1, NULL, 0, NULL, 0, NULL, &again, 1, &count));
+  spyre_tensor_release(again);
+  OK(spyre_copy_to_host(context, NULL, result, got, sizeof got));
+  CHECK(got[0] == 2 && got[3] == 6);
+  spyre_tensor_release(result);
+  spyre_tensor_release(part);
+}
+
 int main(void) {
   const int64_t shape[2] = {2, 3};
   const int64_t order[2] = {1, 0};
@@ -58,6 +98,8 @@ int main(void) {
                               both, 2, &count));
   spyre_tensor_release(pooled);
   spyre_tensor_release(image);
+
+  copies_can_be_forbidden(context, x);
 
   REFUSED(spyre_tensor_shape(x, extents, 1, &rank));
   REFUSED(spyre_run_operation(context, NULL, "mish", (const spyre_tensor* const[]){x}, 1, NULL, 0, NULL, 0, NULL, both,
