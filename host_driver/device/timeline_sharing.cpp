@@ -103,7 +103,8 @@ Expected<TimelineGrant> grant_timeline(Device& management, const Timeline& timel
 
 ErrorInfo unknown_timeline() {
   ErrorInfo error = refused_by_driver(
-      "event", "nobody has shared this event on this card, or its stream's function was reset since",
+      "event",
+      "the event is of another card, or nobody has shared it on this one, or its stream's function was reset since",
       "wait for an event of another card on the host (Synchronize()); else record the event again, and share it again");
   error.status = wire::Status::UnknownGrant;
   return error;

@@ -39,6 +39,13 @@ Bounds bounds_of(const Request& request) {
   return bounds;
 }
 
+// Nothing is beyond a NaN: softplus would have no threshold.
+float threshold_of(const Request& request) {
+  const double threshold = scalar_or(request, 1, 20.0);
+  if (!std::isnan(threshold)) return static_cast<float>(threshold);
+  throw InvalidArgument("number", "softplus with a threshold that is not a number", "leave out the threshold: 20");
+}
+
 // Whether a DL16 program can have the numbers of the request: what it cannot have makes it one on FP32.
 bool dl16_has_numbers(const Request& request, std::size_t tensors) {
   constexpr double kLargest = wire::fp64_from_dl16(wire::kDl16Max);
@@ -61,7 +68,7 @@ std::vector<float> constants_of(const Request& request) {
       const Bounds bounds = bounds_of(request);
       return {static_cast<float>(bounds.low), static_cast<float>(bounds.high)};
     }
-    case Op::Softplus: return {number(0, 1.0), number(1, 20.0)};
+    case Op::Softplus: return {number(0, 1.0), threshold_of(request)};
     default: return {};
   }
 }

@@ -193,6 +193,7 @@ TEST_F(SharedEvents, AnEventOfAnotherCardIsRefusedAndCanBeWaitedForOnTheHost) {
     ADD_FAILURE() << "waits for an event that this card does not know";
   } catch (const spyre::Error& refused) {
     EXPECT_EQ(refused.info().status, Status::UnknownGrant);
+    EXPECT_TRUE(refused.info().message.starts_with("the event is of another card, or ")) << refused.info().message;
     EXPECT_TRUE(refused.info().next_step.contains("another card on the host (Synchronize())"))
         << refused.info().next_step;
   }

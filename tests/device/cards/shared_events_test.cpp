@@ -113,7 +113,8 @@ TEST_F(SharedEvents, AreOfferedAndTakenByTheOwnersOfTheFunctionsOnly) {
   expect_refused(redeem_timeline(card_.folder(), token, wire::kTargetPhysical, 1), "not owned");
   const std::uint64_t generation = runtime_->device().config().generation;
   const wire::Target own = wire::target_of_virtual(1);
-  expect_refused(redeem_timeline(card_.folder(), TimelineToken{}, own, generation), "nobody has shared this event");
+  expect_refused(redeem_timeline(card_.folder(), TimelineToken{}, own, generation),
+                 "the event is of another card, or nobody");
   expect_refused(redeem_timeline(card_.folder(), token, own, generation + 1), "stale function generation");
   const auto granted = redeem_timeline(card_.folder(), token, own, generation);
   ASSERT_TRUE(granted) << describe(granted.error());
