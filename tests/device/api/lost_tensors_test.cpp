@@ -293,6 +293,12 @@ TEST_F(LostTensors, AreAStatusOfItsOwnInC) {
   const auto run = [&](const spyre_tensor* const* inputs, const spyre_tensor* out) {
     return spyre_run_operation(card, nullptr, "add", inputs, 2, nullptr, 0, nullptr, 0, out, &made, 1, &count);
   };
+  const auto run_into = [&](const spyre_tensor* out) {
+    spyre_operation_options options{};
+    options.size = sizeof options;
+    options.out = out;
+    return spyre_run_operation_with(card, nullptr, "add", good, 2, nullptr, 0, nullptr, 0, &options, &made, 1, &count);
+  };
   struct CUse {
     const char* function;
     std::function<spyre_status()> call;
@@ -302,6 +308,7 @@ TEST_F(LostTensors, AreAStatusOfItsOwnInC) {
       {"spyre_copy_to_host", [&] { return spyre_copy_to_host(card, nullptr, before, bytes.data(), bytes.size()); }},
       {"spyre_run_operation", [&] { return run(lost, nullptr); }},
       {"+spyre_run_operation", [&] { return run(good, before); }},
+      {"spyre_run_operation_with", [&] { return run_into(before); }},
       {"spyre_launch", [&] { return spyre_launch(card, nullptr, add, lost, 3, nullptr); }},
       {"spyre_prepare", [&] { return spyre_prepare(card, nullptr, add, lost, 3, nullptr, &refused); }},
       {"spyre_graph_patch", [&] { return spyre_graph_patch(card, nullptr, graph, 0, lost, 3); }},

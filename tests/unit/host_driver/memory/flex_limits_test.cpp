@@ -386,7 +386,7 @@ RC_GTEST_PROP(WholeShare, AllOfFreeBytesCanBeAllocatedInTensorsAsLargeAsARegion,
   const auto size = [] { return *rc::gen::inRange<std::uint64_t>(1, kGranules + 1) * kRegion; };
   FakeRegionSource source(*rc::gen::inRange<std::uint64_t>(1, 8 * kGranules) * kRegion);
   if (*rc::gen::arbitrary<bool>()) source.share = *rc::gen::inRange<std::uint64_t>(1, 8 * kGranules) * kRegion;
-  FlexAllocatorOptions options{.timeout = std::chrono::nanoseconds(1)};
+  FlexAllocatorOptions options{.timeout = std::chrono::nanoseconds(1)};  // reached: no work is under way
   for (int listed = *rc::gen::inRange(0, 3); listed > 0; --listed) options.region_bytes.push_back(size());
   options.max_regions = *rc::gen::inRange(1u, 8u);
   if (*rc::gen::arbitrary<bool>()) options.limit_bytes = *rc::gen::inRange<std::uint64_t>(1, 80 * wire::kGiB);
