@@ -460,16 +460,25 @@ bool progress_admin(Card& card, Function& function) {
     any = true;
   }
   const std::uint64_t charged = function.charged();
+  std::uint64_t looks = 0;
   for (unsigned i = 0; i < PendingCommands::kPlaces && function.charged() - charged < kQuantumBytes / 2; ++i) {
     PendingAdmin* pending = function.commands.next_place();
-    if (pending == nullptr || handle(card, function, *pending, true) == Progress::Waits) continue;
+    if (pending == nullptr) continue;
+    // It walks along its stream, which may have as many blocks as there are credits.
+    const bool walks = pending->request.command == AdminCommand::Cancel;
+    if (walks) function.charge(kLightCommand);
+    if (handle(card, function, *pending, true) == Progress::Waits) {
+      if (walks) looks += kLightCommand;  // and has come no further
+      continue;
+    }
     function.commands.done(*pending);
     any = true;
   }
-  if (function.charged() == charged) return any;
-  card.plan.note_bytes(function.charged() - charged);
+  const std::uint64_t spent_here = function.charged() - charged;
+  if (spent_here == 0) return any;
+  card.plan.note_bytes(spent_here);
   card.plan.look_at_all();
-  return true;
+  return any || spent_here != looks;
 }
 
 }  // namespace fw

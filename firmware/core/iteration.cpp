@@ -79,9 +79,22 @@ bool anything_ready(Card& card) {
 
 namespace {
 
+// While others are busy: one message of the control FIFO, and nothing else of the function, because it may be a reset,
+// which takes as long as a quantum and is charged with nothing.
+[[gnu::cold, gnu::noinline]] bool serve_message(Card& card, Function& function) {
+  serve_control(card, function, 1);
+  card.plan.note_control();
+  card.note_work(kStepsOfCommands);
+  if (function.reset.running()) progress_resets(card, function);
+  notify(function);
+  return true;
+}
+
 // `any`: something of the function has ended already in this iteration, and shares its doorbell.
 bool serve(Card& card, Function& function, bool any) {
   const bool contended = card.contended();
+  if (contended && function.bound() && control_pending(function)) [[unlikely]]
+    return serve_message(card, function);
   const std::uint64_t charged = charged_so_far(card, function);
   any |= fetch_blocks(card, function, (contended ? Card::kContendedBudget : kFetchBudget) * function.weight());
   any |= run_streams(card, function, (contended ? Card::kContendedBudget : kStepBudget) * function.weight(), charged);

@@ -100,6 +100,7 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
     function.buffers.destroy_unfinished(card.spaces, function.id());
   }
   if (queue == wire::kControlBlockQueue && !mutated(Mutant::ResetStreams)) {
+    function.streams.withdraw_all_waits();
     for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
       if (function.streams[s].state() == StreamState::Closed) continue;
       begin_stream_reset(card, function, s, StreamState::Resetting);

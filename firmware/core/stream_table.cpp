@@ -102,6 +102,18 @@ void StreamTable::withdraw_wait(unsigned waiter) {
   end_wait(waiter);
 }
 
+void StreamTable::withdraw_all_waits() {
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
+    Stream& stream = streams_[s];
+    if (stream.phase != Stream::Phase::Waiting) continue;
+    // Only this function's streams are in the list, and none of them stays there.
+    first_beside(s) = kNoWaiter;
+    blocks_[stream.head].start_time = 0;
+    stream.phase = Stream::Phase::Idle;
+    stream.stalled_until = 0;
+  }
+}
+
 void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
   BoundedWalk walk(wire::kStreamsPerFunction);
   for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter, ++looks_) {

@@ -103,6 +103,8 @@ class StreamTable {
   [[gnu::cold, gnu::noinline]] void end_wait(unsigned waiter);
   // Likewise, and the head ends as one that has not started.
   [[gnu::cold, gnu::noinline]] void withdraw_wait(unsigned waiter);
+  // Likewise of all streams, without a walk along the lists for each.
+  [[gnu::cold, gnu::noinline]] void withdraw_all_waits();
   // Entries of lists of waits that were looked at since the last call: what events cost besides their blocks.
   std::uint32_t take_looks() { return std::exchange(looks_, 0); }
   void note_looks(std::uint32_t looks) { looks_ += looks; }
