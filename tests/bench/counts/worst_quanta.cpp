@@ -46,8 +46,9 @@ WorstQuanta::WorstQuanta() {
 
 void WorstQuanta::expect_bounded_at_once(const std::string& what, const std::function<void()>& work,
                                          std::uint64_t most) {
+  const std::uint64_t blocks_before = neighbours_blocks_;
   const std::uint64_t longest = card_.longest_iteration(work);
-  EXPECT_GT(other_stream_.next_sequence, 1u) << "the neighbour was never busy";
+  EXPECT_GT(neighbours_blocks_, blocks_before) << what << ": no block of the neighbour ended meanwhile";
   fmt::print("{:<44} {:>8} instructions\n", what, longest);
   EXPECT_LT(longest, most) << what;
 }
@@ -74,6 +75,38 @@ void WorstQuanta::flood_blocks(const std::function<ControlBlock()>& make) {
   for (unsigned round = 0; round < kRounds; ++round) {
     for (unsigned i = 0; i < kBlocks; ++i) tenant_.driver.submit(make());
     expect_all_ok(kBlocks);
+  }
+}
+
+void WorstQuanta::flood_queues(const std::function<ControlBlock(StreamHandle&)>& block,
+                               const std::function<wire::AdminRequest()>& command, Outcome of_command) {
+  RawDriver& driver = tenant_.driver;
+  std::array<StreamHandle, 4> streams;
+  for (std::size_t i = 1; i < streams.size(); ++i) streams[i] = driver.open_stream().value();
+  constexpr unsigned kRounds = 8, kBlocks = 360, kBlocksPerCommand = kBlocks / wire::kAdminSlots;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    std::vector<std::uint16_t> slots;
+    slots.reserve(wire::kAdminSlots);
+    for (unsigned i = 0; i < kBlocks; ++i) {
+      driver.submit(block(streams[i % streams.size()]));
+      if (i % kBlocksPerCommand == 0 && slots.size() < wire::kAdminSlots) slots.push_back(driver.send_admin(command()));
+    }
+    for (const std::uint16_t slot : slots) {
+      const auto reply = driver.wait_admin(slot);
+      ASSERT_TRUE(reply.has_value());
+      ASSERT_EQ(reply->outcome, of_command) << wire::name(reply->status) << " " << wire::name(reply->field);
+    }
+    expect_all_ok(kBlocks);
+  }
+  begin_again();
+}
+
+void WorstQuanta::flood_messages(const std::function<wire::Message()>& make, unsigned rounds) {
+  for (unsigned round = 0; round < rounds; ++round) {
+    const wire::Message last = make();
+    for (unsigned i = 1; i < wire::kFifoSlots; ++i) tenant_.driver.send(make());
+    // The answers come in order; those of the others are passed over.
+    ASSERT_TRUE(tenant_.driver.call(last).has_value());
   }
 }
 
@@ -162,11 +195,15 @@ ControlBlock WorstQuanta::deepest_nest(StreamHandle& stream) {
                                 levels);
 }
 
-BufferName WorstQuanta::make_buffer(const ControlBlock& block, std::uint32_t blocks, std::uint32_t data_bytes) {
+void WorstQuanta::write_buffer(const ControlBlock& block, std::uint32_t blocks) {
   const ControlBlock entry = svp::test::buffer_entry(block);
   for (std::uint32_t i = 0; i < blocks; ++i) {
     std::memcpy(tenant_.driver.at<std::byte>(kSource + i * sizeof entry), &entry, sizeof entry);
   }
+}
+
+BufferName WorstQuanta::make_buffer(const ControlBlock& block, std::uint32_t blocks, std::uint32_t data_bytes) {
+  write_buffer(block, blocks);
   auto create = request(AdminCommand::BufferCreate);
   create.arguments.buffer_create = {kSource, blocks, data_bytes};
   return expect_ok(tenant_.driver, create).values.buffer;
@@ -201,7 +238,7 @@ ControlBlock WorstQuanta::patch_of(StreamHandle& stream, const BufferName& buffe
 void WorstQuanta::change_regions() { (void)tenant_.driver.release(tenant_.driver.acquire(2 * wire::kMiB).value()); }
 
 void WorstQuanta::keep_neighbour_busy() {
-  (void)other_.driver.collect();
+  neighbours_blocks_ += other_.driver.collect().size();
   if (other_.driver.blocks_under_way() == 1) other_.driver.submit(other_.driver.nop(other_stream_));
 }
 

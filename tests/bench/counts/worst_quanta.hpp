@@ -15,6 +15,7 @@
 
 #include "shared/admin.hpp"
 #include "shared/command_buffer.hpp"
+#include "shared/message.hpp"
 #include "tests/bench/counts/counting_card.hpp"
 #include "tests/support/expected_array.hpp"
 #include "tests/validation/raw/bare_slot.hpp"
@@ -80,6 +81,11 @@ class WorstQuanta : public testing::Test {
   }
   // Likewise blocks of the tenant, which end OK.
   void flood_blocks(const std::function<wire::ControlBlock()>& make);
+  // Both at once, on streams that are opened for it: a visit of hart 0 finds blocks and commands.
+  void flood_queues(const std::function<wire::ControlBlock(raw::StreamHandle&)>& block,
+                    const std::function<wire::AdminRequest()>& command, wire::Outcome of_command = wire::Outcome::Ok);
+  // The tenant's control FIFO full of the same message, as often as it says; each is answered.
+  void flood_messages(const std::function<wire::Message()>& make, unsigned rounds = 8);
   // Those that were submitted end OK.
   void expect_all_ok(std::size_t blocks);
 
@@ -108,6 +114,8 @@ class WorstQuanta : public testing::Test {
   // Loops of each depth around a byte, from the region into itself.
   wire::ControlBlock deepest_nest(raw::StreamHandle& stream);
 
+  // What BUFFER_CREATE reads: the same block so many times.
+  void write_buffer(const wire::ControlBlock& block, std::uint32_t blocks);
   // Full of one block.
   BufferName make_buffer(const wire::ControlBlock& block, std::uint32_t blocks = wire::kMaxBufferBlocks,
                          std::uint32_t data_bytes = 0);
@@ -120,8 +128,9 @@ class WorstQuanta : public testing::Test {
   void change_regions();
 
   // One empty block after the other, beside a wait whose budget lasts: a function with such a wait is never quiet, so
-  // that the card is contended, and each function gets its smaller quanta.
+  // that the card is contended, and each function gets its smaller quanta. What has ended is counted.
   void keep_neighbour_busy();
+  std::uint64_t neighbours_blocks() const { return neighbours_blocks_; }
 
   CountingCard card_{{.virtual_functions = 2, .ports = 1}};
   Client manager_{card_, kManagement};
@@ -130,6 +139,7 @@ class WorstQuanta : public testing::Test {
   raw::RegionHandle region_{};
   raw::RegionHandle program_{};
   raw::StreamHandle other_stream_;
+  std::uint64_t neighbours_blocks_ = 0;
 };
 
 }  // namespace counts

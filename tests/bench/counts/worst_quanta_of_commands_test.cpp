@@ -28,6 +28,7 @@ class WorstQuantaOfCommands : public WorstQuanta, public testing::WithParamInter
   }
   void acquire_regions();
   void release_regions();
+  void open_streams();
   void reset_streams();
   void close_streams();
   void cancel_blocks();
@@ -51,6 +52,13 @@ class WorstQuantaOfCommands : public WorstQuanta, public testing::WithParamInter
   void revoke(const raw::GrantHandle& handle) {
     (void)expect_ok(manager_.driver, manager_.driver.revoke_request(kTenantTarget, handle));
   }
+  // Each of the others for the first one.
+  void wait_for_first(std::vector<StreamHandle> streams) {
+    for (StreamHandle& stream : streams) {
+      if (stream.id != streams.front().id) tenant_.driver.submit(tenant_.driver.event_wait(stream, streams.front(), 1));
+    }
+    settle();
+  }
   // On all streams of the tenant.
   void wait_for(const raw::GrantHandle& handle) {
     for (StreamHandle& stream : open_all()) {
@@ -64,11 +72,7 @@ void WorstQuantaOfCommands::measure(AdminCommand command) {
   switch (command) {
     case AdminCommand::RegionAcquire: return acquire_regions();
     case AdminCommand::RegionRelease: return release_regions();
-    case AdminCommand::StreamOpen:
-      return expect_bounded("STREAM_OPEN", [&] {
-        flood_tenant([&] { return request(AdminCommand::StreamOpen); }, wire::kStreamsPerFunction - 1);
-        begin_again();
-      });
+    case AdminCommand::StreamOpen: return open_streams();
     case AdminCommand::StreamReset: return reset_streams();
     case AdminCommand::StreamClose: return close_streams();
     case AdminCommand::Cancel: return cancel_blocks();
@@ -151,6 +155,28 @@ void WorstQuantaOfCommands::release_regions() {
   });
 }
 
+void WorstQuantaOfCommands::open_streams() {
+  expect_bounded("STREAM_OPEN", [&] {
+    flood_tenant([&] { return request(AdminCommand::StreamOpen); }, wire::kStreamsPerFunction - 1);
+    begin_again();
+  });
+  // The stream that is opened was closed just before: those that waited for it have not looked again.
+  expect_bounded("STREAM_OPEN under 126 waits for the stream that was", [&] {
+    const auto streams = open_all();
+    wait_for_first(streams);
+    const std::uint16_t slots[] = {
+        tenant_.driver.send_admin(tenant_.driver.stream_request(AdminCommand::StreamClose, streams.front())),
+        tenant_.driver.send_admin(request(AdminCommand::StreamOpen))};
+    for (const std::uint16_t slot : slots) {
+      const auto reply = tenant_.driver.wait_admin(slot);
+      ASSERT_TRUE(reply.has_value());
+      ASSERT_EQ(reply->outcome, Outcome::Ok) << wire::name(reply->status);
+    }
+    settle();
+    begin_again();
+  });
+}
+
 void WorstQuantaOfCommands::reset_streams() {
   expect_bounded("STREAM_RESET of a full stream", [&] {
     const StreamHandle zero;
@@ -176,11 +202,8 @@ void WorstQuantaOfCommands::close_streams() {
                  static_cast<unsigned>(streams.size()));
   });
   expect_bounded("STREAM_CLOSE under 126 waits for it", [&] {
-    auto streams = open_all();
-    for (StreamHandle& stream : streams) {
-      if (stream.id != streams.front().id) tenant_.driver.submit(tenant_.driver.event_wait(stream, streams.front(), 1));
-    }
-    settle();
+    const auto streams = open_all();
+    wait_for_first(streams);
     (void)tenant_.driver.admin(tenant_.driver.stream_request(AdminCommand::StreamClose, streams.front()));
     settle();
     begin_again();
