@@ -17,7 +17,7 @@ std::span<const svp::Argument> arguments_of(const svp::Job& job, std::span<const
 }
 
 svp::LaunchOptions inner(const LaunchOptions& options) {
-  return {.allow_tiled_launch = options.allow_tiled_launch,
+  return {.allow_tiled_launch = options.allow_tiled_launch && svp::allow_tiled_launch(),
           .core_mask = options.core_mask,
           .budget_slices = options.budget_slices,
           .pipeline_barrier = options.pipeline_barrier,
@@ -70,13 +70,11 @@ void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<cons
 void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,
                   std::span<const std::span<const SpyreTensor>> tensors_of_job, const LaunchOptions& options) {
   svp::require_tensors_of_jobs(plan.size(), tensors_of_job.size());
-  svp::LaunchOptions effective = inner(options);
-  effective.allow_tiled_launch &= svp::allow_tiled_launch();
   const auto jobs = Inside::of(plan).jobs();
   const auto of_job = [&](std::size_t job, Arguments& room) {
     return arguments_of(jobs[job], tensors_of_job[job], room);
   };
-  svp::launch_all(Inside::of(stream), Inside::of(plan), of_job, effective);
+  svp::launch_all(Inside::of(stream), Inside::of(plan), of_job, inner(options));
 }
 
 }  // namespace spyre::inline v0

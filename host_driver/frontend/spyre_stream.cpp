@@ -40,7 +40,9 @@ std::span<const Argument> arguments_of(const Job& job, std::span<const SpyreTens
 
 std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options) {
   Arguments room;
-  return stream_->Launch(job, arguments_of(job, tensors, room), options);
+  LaunchOptions effective = options;
+  effective.allow_tiled_launch = options.allow_tiled_launch && svp::allow_tiled_launch();
+  return stream_->Launch(job, arguments_of(job, tensors, room), effective);
 }
 
 bool parse_allow_tiled_launch(const char* value) {

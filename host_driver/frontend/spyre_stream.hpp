@@ -35,8 +35,9 @@ class SpyreStream {
 };
 
 // Launches every job of the plan in order, or none: all are bound and validated before the first is submitted, and
-// nothing was when it throws. Asynchronous. Tiled launch is allowed unless SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the
-// variable is read once per process, by the first call. Throws InvalidArgument when it is neither 0, 1, false nor true.
+// nothing was when it throws. Asynchronous. No launch is tiled when SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the
+// variable is read once per process, by the first launch. Throws InvalidArgument when it is neither 0, 1, false nor
+// true.
 void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors);
 // Each job with tensors of its own, and with options.
 void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,

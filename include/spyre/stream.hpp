@@ -32,7 +32,9 @@ class SPYRE_API SpyreStream {
   //                     operand, a job that is not loaded; names operand and dimension
   //   InvalidAllocation   memory that is null, released, foreign or lost in a reset, of a tensor or of a transfer;
   //                     names the operand, or the step of the job's plan
-  //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
+  //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile. Whatever the options
+  //                     say, no launch is tiled when SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the variable is read once
+  //                     per process, by the first launch, and InvalidArgument when it is none of 0, 1, false, true
   //   StreamError       the stream failed before: its first error, again
   //   Error             the stream is being reset, or the context recovers (again in a moment), or was while this ran
   //   OutOfMemory       pinned memory for correction tensors, memory for partial results
@@ -110,9 +112,8 @@ class SPYRE_API SpyreStream {
 };
 
 // Launches every job of the plan in order, or none: all are bound and validated before the first is submitted, and
-// nothing was when it throws. Each job with a kernel gets `tensors`. Asynchronous. Tiled launch is allowed unless
-// SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the variable is read once per process, by the first call. Throws
-// InvalidArgument when it is neither 0, 1, false nor true, and what SpyreStream::Launch throws.
+// nothing was when it throws. Each job with a kernel gets `tensors`. Asynchronous. Throws what SpyreStream::Launch
+// throws.
 SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors);
 // Each job with tensors of its own, and with options.
 SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,

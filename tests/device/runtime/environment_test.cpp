@@ -27,6 +27,7 @@ TEST_F(ForbiddenByTheEnvironment, ATiledLaunchIsRefusedAndTheCompiledShapeIsNot)
   EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed);
   ASSERT_EQ(::setenv(svp::kAllowTiledLaunchVariable, "1", 1), 0);
   EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed) << "read again";
+  EXPECT_THROW(stream.Launch(plan.jobs()[0], tiled), TiledLaunchNotAllowed);
   const svp::SpyreTensor smaller[] = {tensor(32), tensor(32), tensor(32)};
   EXPECT_THROW(svp::LaunchKernel(stream, plan, smaller), TiledLaunchNotAllowed);
   const svp::SpyreTensor rows = tensor(128);
