@@ -61,6 +61,7 @@ struct Timeouts {
   Duration attach{std::chrono::seconds{15}};
 
   // A broker drops a client that has connected and not said what it wants: a program says it in its next system call.
+  // Likewise what a tenant waits for the broker's word whether a debugger holds the card, which it has at hand.
   Duration hello{std::chrono::seconds{2}};
 
   // Stop, reset or power cycle of a long-lived card: the emulator's end (qemu::Timeouts::kill, 15 s), a boot, and a

@@ -26,6 +26,16 @@ ErrorInfo bad_reply() {
 
 using Socket = BrokerConnection::Socket;
 
+// It stays the same card, whatever becomes of the environment and the working directory later. As it was named when
+// there is no working directory any more.
+Expected<std::string> absolute_card_path(std::string_view card) {
+  auto path = card_path(card);
+  if (!path) return std::unexpected(std::move(path.error()));
+  std::error_code none;
+  const std::filesystem::path whole = std::filesystem::absolute(*path, none);
+  return (none ? *path : whole).string();
+}
+
 Expected<std::string> command(std::string_view card, const BrokerRequest& request, const Timeouts& timeouts,
                               Socket socket = Socket::Management) {
   auto connection = BrokerConnection::open(card, socket, timeouts.card_command);
@@ -52,11 +62,10 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   const auto* grant = std::get_if<Grant>(&answer->reply);
   if (grant == nullptr) return std::unexpected(bad_reply());
   const pid_t broker = connection->broker();
-  // It stays the same card, whatever becomes of the environment and the working directory.
-  const auto path = card_path(card);
-  if (!path) return std::unexpected(path.error());
+  auto folder = absolute_card_path(card);
+  if (!folder) return std::unexpected(std::move(folder.error()));
   auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker,
-                               std::filesystem::absolute(*path).string());
+                               *std::move(folder));
   if (!tenancy) return std::unexpected(std::move(tenancy.error()));
   options.faults.function = grant->target;
   auto device = (*tenancy)->open(options, timeouts, *std::move(loop));
