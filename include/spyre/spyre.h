@@ -241,10 +241,9 @@ SPYRE_API spyre_status spyre_run_operation(spyre_context* context, spyre_stream*
 
 typedef struct spyre_operation_options {
   size_t size;
-  uint32_t
-      forbid_copies;  /* 1: what has to be copied on the card first (docs/operations.md) is SPYRE_INVALID_ARGUMENT */
-  uint32_t reserved;  /* 0 */
-  uint64_t core_mask; /* as that of spyre_launch_options */
+  uint32_t forbid_copies;  /* 1: views that have to be copied first are SPYRE_INVALID_ARGUMENT (docs/operations.md) */
+  uint32_t reserved;       /* 0 */
+  uint64_t core_mask;      /* as that of spyre_launch_options */
   const spyre_tensor* out; /* NULL: a new tensor */
 } spyre_operation_options;
 

@@ -50,6 +50,14 @@ class Sessions : public testing::Test {
     for (const Evidence& e : evidence_) EXPECT_FALSE(e.still_armed);
     return report;
   }
+  // A session that goes on, of a fault that has fired without any load.
+  std::unique_ptr<Session> fired(const Fault& fault) {
+    auto session = svp::value_or_throw(Session::begin(Script().add(fault)));
+    svp::value_or_throw(session->arm(*card_));
+    const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+    while (!all_fired(session->evidence()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    return session;
+  }
   std::string told(const WorkloadReport& report) const {
     std::string text;
     for (const Evidence& e : evidence_) text += describe(e) + "\n";
@@ -124,15 +132,9 @@ TEST_F(Sessions, AKilledEmulatorLeavesOutcomesAndNothingElse) {
 }
 
 TEST_F(Sessions, AStoppedEmulatorGoesOnWhenTheSessionEnds) {
-  Script script;
-  script.add({.point = Point::Stop, .action = Action::Stall, .trigger = {.first = 1}});
   {
-    auto session = Session::begin(script);
-    ASSERT_TRUE(session.has_value());
-    ASSERT_TRUE((*session)->arm(*card_).has_value());
-    const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
-    while (!all_fired((*session)->evidence()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-    ASSERT_TRUE(all_fired((*session)->evidence()));
+    const auto session = fired({.point = Point::Stop, .action = Action::Stall, .trigger = {.first = 1}});
+    ASSERT_TRUE(all_fired(session->evidence()));
   }
   const WorkloadReport report = run_workload(card_, {});
   EXPECT_TRUE(report.healed) << told(report);
@@ -140,14 +142,8 @@ TEST_F(Sessions, AStoppedEmulatorGoesOnWhenTheSessionEnds) {
 }
 
 TEST_F(Sessions, APowerCycleBringsBackACardWhoseHartIsFrozen) {
-  Script script;
-  script.add({.point = Point::FreezeHart, .action = Action::Stall, .trigger = {.first = 1}, .hart = 0});
-  auto session = Session::begin(script);
-  ASSERT_TRUE(session.has_value());
-  ASSERT_TRUE((*session)->arm(*card_).has_value());
-  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
-  while (!all_fired((*session)->evidence()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-  ASSERT_TRUE(all_fired((*session)->evidence()));
+  const auto session = fired({.point = Point::FreezeHart, .action = Action::Stall, .trigger = {.first = 1}, .hart = 0});
+  ASSERT_TRUE(all_fired(session->evidence()));
   const auto raised = card_->raise(ResetLevel::PowerCycle, card_->boots(), false);
   ASSERT_TRUE(raised.has_value()) << svp::describe(raised.error());
   const WorkloadReport report = run_workload(card_, {});
