@@ -154,8 +154,9 @@ bool call_goes_on(Function& function, unsigned index, Ending& ending) {
     begin_next_of_call(function, index, block);
     return true;
   }
+  const bool begun = call.index != 0 || (call.judging != 0 && mutated(Mutant::CallUnbegun));
   // Of blocks alone these say that nothing has begun.
-  if (call.index != 0 && (ending.outcome == Outcome::Rejected || ending.outcome == Outcome::Aborted) &&
+  if (begun && (ending.outcome == Outcome::Rejected || ending.outcome == Outcome::Aborted) &&
       !mutated(Mutant::CallHalf)) {
     ending.outcome = Outcome::Fault;
   }

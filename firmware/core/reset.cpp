@@ -67,7 +67,8 @@ void quiesce(Card& card, Function& function) {
   if (function.bound()) wire::store_release(function.header().generation, function.generation());
   function.reset.begin(hal::now(), function.running());
   if (!mutated(Mutant::ClearRings)) function.close_rings();
-  function.streams.withdraw_all_waits();  // first: a revocation looks along the lists for each
+  // First: a revocation looks along the lists for each.
+  if (!mutated(Mutant::ResetForgets)) function.streams.withdraw_all_waits();
   card.event_grants.revoke_function(function.id());
   function.streams.hold_all();
   card.traces.stop(function.id());

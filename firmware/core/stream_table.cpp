@@ -10,7 +10,9 @@
 namespace fw {
 
 void StreamTable::reset(bool first_open) {
-  timelines_ = {};  // first: nobody is in a list any more when a stream's state changes
+  // First: nobody is in a list any more when a stream's state changes.
+  const bool late = mutated(Mutant::ResetForgets);
+  if (!late) timelines_ = {};
   for (Stream& stream : streams_) {
     const bool banned = stream.banned && mutated(Mutant::BanEnds);
     stream = Stream{};
@@ -18,6 +20,7 @@ void StreamTable::reset(bool first_open) {
     stream.incarnation = 1;
   }
   if (first_open) set_state(0, StreamState::Open);
+  if (late) timelines_ = {};
   runnable_ = StreamSet{};
   waiting_ = StreamSet{};
   checks_images_ = false;
@@ -54,7 +57,7 @@ void StreamTable::open_timeline(unsigned stream) {
   if (timelines_[stream].first_grant != kNoEventGrant) grants_->revoke_timeline(function_, stream);
   // Streams that waited for the stream that was are in no list afterwards: they look again, and find it gone.
   BoundedWalk walk(wire::kStreamsPerFunction);
-  while (timelines_[stream].first_waiter != kNoWaiter) {
+  while (timelines_[stream].first_waiter != kNoWaiter && !mutated(Mutant::OpenWithdraws)) {
     walk.step();
     const unsigned waiter = timelines_[stream].first_waiter;
     withdraw_wait(waiter);

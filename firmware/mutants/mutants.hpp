@@ -155,7 +155,12 @@ enum class Mutant : std::uint8_t {
   FaultWaiting,   // and how many cores of the launch waited at the barrier
   PartsInTurn,    // parts of one function on one core run in turn (the one that was queued last goes first)
   KernelStatus,   // a kernel that returns a status ends FAULT
-  Last = KernelStatus,
+  // What others wait for
+  SelfTestYields,  // a self-test is over when somebody waits
+  ResetForgets,    // nobody waits in a function that is reset
+  OpenWithdraws,   // a stream that is opened again is awaited by nobody
+  CallUnbegun,     // a call that is reset while it is judged has not begun
+  Last = CallUnbegun,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`

@@ -174,6 +174,7 @@ class CapturedWork {
   void region_goes();
   void wrong_names(const CardBufferName& foreign);
   void patches();
+  void reset_while_judged();
   void stop_in_the_middle();
   // A replay under way and two behind it, for the reset of the function.
   bool replay_into_reset();
@@ -209,8 +210,10 @@ class CapturedWork {
   BlockBuilder& builder_;
   TestStream& stream_;
   CardBufferName first_{};
-  std::unique_ptr<TestStream> stopped_;  // by the reset of the stream. Kept: one that misses a block cannot be closed
-  std::unique_ptr<TestStream> reset_;    // by the function's reset
+  std::vector<std::unique_ptr<TestStream>> judged_;  // of resets of calls that were judged. Kept, like `stopped_`
+  // by the reset of the stream. Kept: one that misses a block cannot be closed
+  std::unique_ptr<TestStream> stopped_;
+  std::unique_ptr<TestStream> reset_;  // by the function's reset
 };
 
 void CapturedWork::expect(std::string_view claim, const ControlBlock& block, Outcome outcome, Status status,
@@ -299,6 +302,33 @@ void CapturedWork::patches() {
                  "a buffer whose patch was refused is not what it was");
 }
 
+// A region has come since the buffer was judged: a CALL judges all of its blocks again, which takes several quanta, and
+// is reset meanwhile. Chance decides whether its first block begins before; tried until it has not.
+void CapturedWork::reset_while_judged() {
+  constexpr unsigned kMostTries = 100;
+  const std::array levels{wire::StridedLevel{16, 8, 8}};
+  const ControlBlock nest = BlockBuilder::strided(builder_.tensor(kFirst), builder_.tensor(kBehind), 8, levels);
+  const auto buffer = make(std::vector<ControlBlock>(wire::kMaxBufferBlocks, nest));
+  bool unbegun = false;
+  std::string wrong;
+  for (unsigned tries = 0; tries < kMostTries && !unbegun && wrong.empty(); ++tries) {
+    const Region region = value_or_throw(context_.faulting().acquire_region(RegionType::Tensor, wire::kGranuleBytes));
+    auto& stream = *judged_.emplace_back(std::make_unique<TestStream>(context_.faulting()));
+    (void)stream.submit(call_of(buffer));
+    const auto reset = stream.reset();
+    const auto ends = stream.endings();
+    if (!reset || ends.size() != 1) {
+      wrong = std::to_string(ends.size()) + " endings";
+    } else if (ends[0].start_time == 0) {
+      unbegun = true;
+      if (ends[0].outcome != Outcome::Aborted || ends[0].status != Status::Stopped) wrong = ending(ends[0]);
+    }
+    value_or_throw(context_.faulting().release_region(region));
+  }
+  context_.fired(unbegun || !wrong.empty(), "a call was reset while it was judged");
+  context_.claim(Proof::Detected, "reset while judged", wrong.empty(), wrong);
+}
+
 void CapturedWork::stop_in_the_middle() {
   const auto buffer = endless();
   stopped_ = std::make_unique<TestStream>(context_.faulting());
@@ -331,6 +361,7 @@ void CapturedWork::ended_by_reset() {
     context_.keep_trace(**stream);
     stream->reset();
   }
+  judged_.clear();
 }
 
 // ---- the next owner of the function that was reset ------------------------------------------------------------------
@@ -376,6 +407,7 @@ void captured_work_under_faults(ScenarioContext& context) {
     work.wrong_names(other.name());
     replayed();
     work.patches();
+    work.reset_while_judged();
     work.stop_in_the_middle();
     const bool running = work.replay_into_reset();
     const auto reply = manage(management, wire::AdminCommand::FunctionReset, kFaultingTarget);

@@ -288,6 +288,59 @@ std::string race_by_raw_client(ScenarioContext& context) {
   return client.works();
 }
 
+// A function is reset by its driver while one of its streams waits for stream 0. Empty: it works afterwards.
+std::string reset_under_a_wait(ScenarioContext& context) {
+  RawClient client(context);
+  raw::RawDriver& driver = client.driver();
+  try {
+    if (!driver.bring_up()) return "the function does not come up any more";
+    auto waiting = driver.open_stream(), beside = driver.open_stream();
+    if (!waiting || !beside) return "a stream was refused";
+    driver.submit(driver.event_wait(*waiting, {}, 1));
+    for (unsigned run = 0; run < 2; ++run) (void)driver.run(driver.nop(*beside));  // the wait has had its step
+    const std::uint64_t epoch = driver.header().boot_epoch;
+    const std::string works = client.works();
+    return driver.header().boot_epoch == epoch ? works : "the firmware restarted";
+  } catch (const raw::Broken& broken) {
+    return broken.what();
+  }
+}
+
+// A stream is closed and opened again in one batch of commands, while more streams wait for it than a quantum has
+// steps. Empty: each wait ended as one whose stream was reset.
+std::string reopen_under_waiters(ScenarioContext& context) {
+  constexpr unsigned kRounds = 4, kWaits = 100;  // chance decides whether both commands are there at once
+  RawClient client(context);
+  raw::RawDriver& driver = client.driver();
+  try {
+    for (unsigned round = 0; round < kRounds; ++round) {
+      if (!driver.bring_up()) return "the function does not come up any more";
+      const auto awaited = driver.open_stream();
+      for (unsigned i = 0; i < kWaits; ++i) {
+        auto stream = driver.open_stream();
+        if (!awaited || !stream) return "a stream was refused";
+        driver.submit(driver.event_wait(*stream, *awaited, 1));
+      }
+      raw::StreamHandle beside;
+      for (unsigned run = 0; run < 2; ++run) (void)driver.run(driver.nop(beside));  // all waits have had their step
+      const auto close = driver.send_admin(driver.stream_request(wire::AdminCommand::StreamClose, *awaited));
+      const auto open = driver.send_admin(driver.admin_request(wire::AdminCommand::StreamOpen));
+      const auto ends = driver.wait_for(kWaits);
+      const bool all_failed = std::ranges::all_of(ends, [](const raw::Ended& end) {
+        return end.completion.outcome == Outcome::Aborted && end.completion.status == Status::EventFailed;
+      });
+      if (ends.size() != kWaits || !all_failed) return "a wait for a stream that was closed did not fail";
+      const auto closed = driver.wait_admin(close), opened = driver.wait_admin(open);
+      if (!closed || closed->outcome != Outcome::Ok || !opened || opened->outcome != Outcome::Ok) {
+        return "a stream was not closed, or not opened again";
+      }
+    }
+  } catch (const raw::Broken& broken) {
+    return broken.what();
+  }
+  return client.works();
+}
+
 }  // namespace
 
 void reset_races(ScenarioContext& context) {
@@ -297,6 +350,12 @@ void reset_races(ScenarioContext& context) {
   if (wrong.empty()) wrong = race_by_raw_client(context);
   context.detected("exactly once", wrong.empty(),
                    wrong.empty() ? "each block ended exactly once, each request was answered" : wrong);
+  if (wrong.empty()) {
+    const std::string reset = reset_under_a_wait(context);
+    context.claim(Proof::Detected, "reset under a wait", reset.empty(), reset);
+    const std::string reopened = reset.empty() ? reopen_under_waiters(context) : std::string();
+    context.claim(Proof::Detected, "opened again", reopened.empty(), reopened);
+  }
   context.contained();
   context.recover_stream();
 }

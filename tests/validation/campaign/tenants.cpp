@@ -66,7 +66,8 @@ class Flood {
     second_copies_.keep_up();
   }
   // All of it is under way, and none of it has failed.
-  bool lasts() const { return started_ && kernels_.ended() == 0 && first_copies_.lasts() && second_copies_.lasts(); }
+  bool lasts() const { return kernel_lasts() && first_copies_.lasts() && second_copies_.lasts(); }
+  bool kernel_lasts() const { return started_ && kernels_.ended() == 0; }
   // Empty: every copy ended OK, and the kernel when its stream was reset.
   std::string end(ScenarioContext& context) {
     for (Copies* copies : {&first_copies_, &second_copies_}) {
@@ -99,6 +100,18 @@ std::string take_all(ScenarioContext& context, std::uint64_t quota, std::vector<
     const bool by_quota = region.error().message.contains(wire::name(Status::QuotaExceeded));
     return by_quota ? std::string() : region.error().message;
   }
+}
+
+// Beside a kernel on core 0 a self-test of another function is over before its first round. Empty: it was.
+std::string self_test_beside(Device& device) {
+  constexpr std::uint32_t kRounds = 64;
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::SelfTest;
+  request.arguments.self_test = {wire::SelfTestKind::EnterExit, kRounds, 0};
+  const auto reply = value_or_throw(device.admin(request));
+  if (reply.outcome != Outcome::Ok) return "a self-test was refused: " + std::string(wire::name(reply.status));
+  const std::uint64_t rounds = reply.values.self_test.rounds;
+  return rounds == 0 ? std::string() : std::to_string(rounds) + " rounds of a self-test while others waited";
 }
 
 }  // namespace
@@ -140,6 +153,8 @@ void noisy_neighbour(ScenarioContext& context) {
     lasted = flood.lasts();
     if (!gets_on) break;
   }
+  const std::string tested = self_test_beside(*second);
+  context.claim(Proof::Fired, "kernel lasts", flood.kernel_lasts(), "the kernel beside the self-test ended");
   context.claim(Proof::Fired, "flood lasts", lasted && in_the_flood >= kFewestRounds,
                 "longer than " + std::to_string(in_the_flood) + " of " + std::to_string(rounds) + " rounds only");
   context.claim(Proof::Fired, "waited for the flood", waited.waited_quanta != 0 && waited.waited_slices != 0,
@@ -152,6 +167,7 @@ void noisy_neighbour(ScenarioContext& context) {
                 std::to_string(waited.waited_bytes) + " bytes of others at a time");
   context.claim(Proof::Contained, "slices", waited.waited_slices <= kOthersWithKernels,
                 std::to_string(waited.waited_slices) + " slices of others at a time");
+  context.claim(Proof::Contained, "self-test", tested.empty(), tested);
   context.claim(Proof::Contained, "neighbour goes on", gets_on && context.bystander().rounds() > neighbour);
   const std::string ended = flood.end(context);
   context.claim(Proof::Detected, "flood ends", ended.empty(), ended);
