@@ -75,10 +75,26 @@ std::uint64_t charged_so_far(const Card& card, const Function& function) {
   return function.charged() + card.spaces.prepared_bytes();
 }
 
+namespace {
+
+void note_quantum(Card& card, std::uint64_t steps, std::uint64_t charged) {
+  card.plan.note_bytes(charged);
+  card.note_work(steps + charged / kBytesOfAStep);
+}
+
+}  // namespace
+
 bool run_streams(Card& card, Function& function, unsigned budget, std::uint64_t charged_before) {
   bool any = false;
-  if (function.streams.stalls_end() != kNever && function.running()) [[unlikely]]
+  const std::uint64_t most = kQuantumBytes * function.weight();
+  if (function.streams.stalls_end() != kNever && function.running()) [[unlikely]] {
     any |= wake_stalled(function);
+    if (const std::uint64_t charged = charged_so_far(card, function) - charged_before; charged >= most) {
+      card.plan.look_at_all();
+      note_quantum(card, 0, charged);
+      return any;
+    }
+  }
   // Who waits is called by the end of a launch. One that was called and then reset has called nobody.
   while (function.running() && !function.streams.any_runnable() && function.streams.any_waiting() &&
          !card.launches.active(function.id())) {
@@ -92,7 +108,6 @@ bool run_streams(Card& card, Function& function, unsigned budget, std::uint64_t 
   if (card.contended()) quantum_ends = hal::now() + kQuantumTicks * function.weight();
   const std::uint64_t populated_before = card.pool.populated_granules();
   const unsigned budget_before = budget;
-  const std::uint64_t most = kQuantumBytes * function.weight();
   while (budget-- != 0 && function.running() && function.streams.any_runnable()) {
     any = true;
     if (!step_stream(card, function, function.streams.next_runnable())) {
@@ -112,9 +127,7 @@ bool run_streams(Card& card, Function& function, unsigned budget, std::uint64_t 
     }
   }
   if (budget == ~0u) card.plan.look_at_all();  // used up
-  const std::uint64_t charged = charged_so_far(card, function) - charged_before;
-  card.plan.note_bytes(charged);
-  card.note_work(budget_before - budget + charged / kBytesOfAStep);
+  note_quantum(card, budget_before - budget, charged_so_far(card, function) - charged_before);
   return any;
 }
 

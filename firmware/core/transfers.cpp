@@ -356,11 +356,16 @@ Verdict budget_expired(const Stream& stream, const Block& head) {
 
 bool wake_stalled(Function& function) {
   const std::uint64_t now = hal::now();
+  const std::uint64_t charged_before = function.charged();
   std::uint64_t next = kNever;
   bool ended = false;
   for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
     Stream& stream = function.streams[s];
     if (stream.stalled_until == 0) continue;
+    if (function.charged() - charged_before >= kQuantumBytes) {
+      next = now;  // the others in the next quantum
+      break;
+    }
     const Block& block = function.streams.block(stream.head);
     const std::uint64_t budget = mutated(Mutant::TransferBudget) ? 0 : block.cb.header.budget;
     const std::uint64_t budget_end =
@@ -369,6 +374,8 @@ bool wake_stalled(Function& function) {
       const Verdict why = budget_expired(stream, block);
       function.streams.end_wait(s);
       end_head(function, s, {Outcome::Timeout, why, now});
+      function.charge(kBytesOfAStep);
+      charge_looks(function);
       ended = true;
     } else if (now >= stream.stalled_until) {
       function.streams.end_stall(s);

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <string>
+#include <thread>
 
+#include "qemu/card.hpp"
 #include "shared/kernel_abi.hpp"
 #include "tests/bench/counts/worst_quanta.hpp"
 #include "tests/support/lengthened_image.hpp"
@@ -34,6 +38,7 @@ class WorstQuantaOfBlocks : public WorstQuanta, public testing::WithParamInterfa
   void compute();
   void signal();
   void wait();
+  void let_budgets_end();
   void call();
   void call_prepared();
   void patch();
@@ -166,6 +171,25 @@ void WorstQuantaOfBlocks::wait() {
     settle();
     begin_again();
   });
+  expect_bounded("EVENT_WAIT, 127 budgets that end at once", [&] { let_budgets_end(); });
+}
+
+// The emulator stands still from before the first budget is over until after the last.
+void WorstQuantaOfBlocks::let_budgets_end() {
+  RawDriver& driver = tenant_.driver;
+  begin_again();
+  const StreamHandle zero;
+  auto streams = open_all();
+  constexpr std::uint64_t kBudget = wire::kTicksPerSecond;
+  constexpr auto kAllOver = std::chrono::milliseconds{1500};  // bounded: longer than the budgets
+  for (StreamHandle& stream : streams) driver.submit(driver.event_wait(stream, zero, 1, kBudget));
+  settle();
+  ASSERT_EQ(::kill(card_.context().card().machine().pid(), SIGSTOP), 0);
+  std::this_thread::sleep_for(kAllOver);  // bounded: what goes by is time
+  ASSERT_EQ(::kill(card_.context().card().machine().pid(), SIGCONT), 0);
+  const auto ended = driver.wait_for(streams.size());
+  for (const raw::Ended& end : ended) EXPECT_EQ(end.completion.status, wire::Status::BudgetExpired);
+  begin_again();
 }
 
 void WorstQuantaOfBlocks::call() {

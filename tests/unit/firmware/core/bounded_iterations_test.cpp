@@ -164,6 +164,36 @@ TEST(SelfTestOfHartZero, KeepsTheHeartbeat) {
   EXPECT_GE(card.card().heart.beats() - before, beats);
 }
 
+// Each of the function's streams waits for stream 0, until its budget is over: that ends them all at once, and each is
+// looked for in the list of those that wait.
+TEST_F(BoundedIterations, WaitsWhoseBudgetsEndAtOnceEndInSeveralQuanta) {
+  constexpr std::uint64_t kBudget = 1'000'000;
+  constexpr std::uint64_t kMost = fw::kQuantumBytes + wire::kStreamsPerFunction * fw::kBytesOfALook;  // with the last
+  RawDriver& tenant = card_.driver(2);
+  ASSERT_TRUE(tenant.bring_up());
+  const StreamHandle zero;
+  std::size_t waits = 0;
+  for (; auto stream = tenant.open_stream(); ++waits) tenant.submit(tenant.event_wait(*stream, zero, 1, kBudget));
+  ASSERT_EQ(waits, wire::kStreamsPerFunction - 1);
+  (void)tenant.admin(tenant.admin_request(wire::AdminCommand::Stats));
+  ASSERT_TRUE(tenant.collect().empty());
+  const std::uint64_t over = hal::now() + kBudget;
+  while (hal::now() <= over) {
+  }
+  std::size_t ended = 0;
+  for (unsigned iterations = 0; ended < waits; ++iterations) {
+    ASSERT_LT(iterations, 100'000u);
+    const std::uint64_t before = card_.function(2).charged();
+    fw::run_iteration(card_.card());
+    EXPECT_LE(card_.function(2).charged() - before, kMost);
+    const auto ends = tenant.collect();
+    EXPECT_LE(ends.size(), fw::kQuantumBytes / fw::kBytesOfAStep);
+    for (const auto& end : ends) EXPECT_EQ(end.completion.status, Status::BudgetExpired);
+    ended += ends.size();
+  }
+  EXPECT_GE(card_.function(2).charged(), waits * fw::kBytesOfAStep);
+}
+
 class SelfTestBesideOthers : public testing::Test {
  protected:
   SelfTestBesideOthers() {
