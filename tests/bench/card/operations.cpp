@@ -195,7 +195,8 @@ void measure_model(Session& session, svp::Context& context) {
     double largest = 0;
     for (const double x : expected) largest = std::max(largest, std::fabs(x));
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      require(std::fabs(static_cast<double>(logits[i]) - expected[i]) <= 0.05 * largest, "a logit is wrong");
+      require(std::fabs(static_cast<double>(logits[i]) - expected[i]) <= models::kLogitBound * largest,
+              "a logit is wrong");
     }
   }
   Row row{.id = "P8",
