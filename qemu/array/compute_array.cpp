@@ -110,10 +110,11 @@ class RequestServer {
   Orders& orders_;
 };
 
-// Of the hart whose thread this is; the same in each run.
-bool coin() {
-  static thread_local std::uint64_t state = 1;
-  state = state * 6364136223846793005 + 1442695040888963407;
+// Of the hart whose thread this is; the same in each run with the same seed.
+bool coin(std::uint64_t seed, unsigned hart) {
+  const auto next = [](std::uint64_t state) { return state * 6364136223846793005 + 1442695040888963407; };
+  static thread_local std::uint64_t state = next(next(seed) + hart);
+  state = next(state);
   return state >> 63 != 0;
 }
 
@@ -145,6 +146,8 @@ void ComputeArray::greet(unsigned hart, std::uint64_t instruction, std::byte* co
   there->answer = wire::array::kVersion;
 }
 
+bool ComputeArray::mixed(unsigned hart) const { return mixed_seed_ && coin(*mixed_seed_, hart); }
+
 void ComputeArray::work(unsigned hart) const {
   if (hart >= harts_) return;
   const std::uint64_t local = hello_.hart_local + hart * hello_.hart_stride;
@@ -159,13 +162,13 @@ void ComputeArray::work(unsigned hart) const {
   if (!page || !page->writable || page->end - address < sizeof(Request)) return;
   auto& request = *reinterpret_cast<Request*>(page->at(address));
   const RequestServer server(memory_, *root, *reinterpret_cast<Orders*>(orders));
-  answer(request, mixed_ && coin() ? refused() : server.answer(request));
+  answer(request, mixed(hart) ? refused() : server.answer(request));
 }
 
 void ComputeArray::move(unsigned hart) {
   if (harts_ == 0 || hart != greeted_by_) return;
   std::byte* const place = memory_.at(hello_.move, sizeof(Move));
-  if (place != nullptr) dma_.serve(*reinterpret_cast<Move*>(place), mixed_ && coin());
+  if (place != nullptr) dma_.serve(*reinterpret_cast<Move*>(place), mixed(hart));
 }
 
 }  // namespace svp::array

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "qemu/array/card_memory.hpp"
 #include "qemu/array/dma_engine.hpp"
@@ -13,9 +14,9 @@ namespace svp::array {
 
 class ComputeArray {
  public:
-  // `mixed`: it refuses every second request, on average, so that tests see operations that either side executes a part
-  // of.
-  explicit ComputeArray(bool mixed = false) : mixed_(mixed) {}
+  // `mixed_seed`: it refuses every second request, on average, so that tests see operations that either side executes a
+  // part of. The seed says which ones.
+  explicit ComputeArray(std::optional<std::uint64_t> mixed_seed = std::nullopt) : mixed_seed_(mixed_seed) {}
 
   // The firmware's greeting: the instruction of the physical address `instruction` lies at `code` in the emulator's
   // memory. Answers in the firmware's block. A second greeting (a warm reset) replaces the first; no hart works then.
@@ -28,12 +29,14 @@ class ComputeArray {
   void move(unsigned hart);
 
  private:
+  bool mixed(unsigned hart) const;  // whether this request is refused for that
+
   CardMemory memory_{};
   DmaEngine dma_{};
   wire::array::Hello hello_{};
   unsigned harts_ = 0;  // 0: nobody has greeted yet
   unsigned greeted_by_ = 0;
-  bool mixed_;
+  std::optional<std::uint64_t> mixed_seed_;
 };
 
 }  // namespace svp::array

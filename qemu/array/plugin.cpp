@@ -4,15 +4,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 
 #include "qemu/array/compute_array.hpp"
 #include "qemu/array/plugin_interface.hpp"
 
 namespace {
 
+std::optional<std::uint64_t> mixed_seed() {
+  const char* const text = std::getenv("SPYRE_ARRAY_MIXED");
+  if (text == nullptr) return std::nullopt;
+  return std::strtoull(text, nullptr, 10);
+}
+
 // One card to an emulator.
 svp::array::ComputeArray& card_array() {
-  static svp::array::ComputeArray array(std::getenv("SPYRE_ARRAY_MIXED") != nullptr);
+  static svp::array::ComputeArray array(mixed_seed());
   return array;
 }
 
