@@ -79,6 +79,9 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
   const std::uint64_t began = hal::now();
   note_start(function, index, block, began);
   hal::mark(wire::Waypoint::Slice);
+  const bool traced = card.traces.on(function.id());
+  if (traced) [[unlikely]]
+    place.slot().context.array_orders.order = wire::array::Order::Ask;  // each request is noted
   hal::Stop stop;
   [[clang::always_inline]] stop = hal::run(place.slot().context, began, slice_ticks);
   hal::mark(wire::Waypoint::Dispatch);
@@ -91,7 +94,7 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
     card.launches.goes_on(function, index, block, place, stop, stream.launch);
     return false;
   }
-  if (card.traces.on(function.id())) [[unlikely]]
+  if (traced) [[unlikely]]
     card.launches.note_only_slice(function, block.cb.header, stop);
   function.counters().kernel_ticks += stop.ran_ticks;
   const std::uint64_t slices = stop.ran_ticks < kSliceTicks ? 0u : 1u;
