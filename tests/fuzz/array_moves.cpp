@@ -27,7 +27,8 @@ using wire::array::MoveOutcome;
 using Wide = __int128;
 
 constexpr std::uint64_t kFirst = MemoryBuilder::kFirst;
-constexpr std::uint64_t kMemoryBytes = 80 * MemoryBuilder::kPage;
+// of two moves of the largest size, beside each other
+constexpr std::uint64_t kMemoryBytes = 144 * MemoryBuilder::kPage;
 constexpr std::uint64_t kRegionsBegin = kFirst + 8 * MemoryBuilder::kPage;
 constexpr std::uint64_t kWindowBytes = 16 * MemoryBuilder::kPage;
 constexpr std::uint64_t kNonceAt = 160;
@@ -129,7 +130,14 @@ class Engine {
       case 7: make_show(move); break;
       default: move.kind = MoveKind::Hide; move.to = place(input_.below(kPlaces));
     }
+    if (input_.below(8) == 0) make_largest(move);
     return move;
+  }
+  // About as large as a move may be, and in order but for that.
+  void make_largest(Move& move) {
+    move.to = kRegionsBegin + input_.below(64);
+    move.from = kRegionsBegin + wire::array::kMaxMoveBytes + 128;
+    move.bytes = wire::array::kMaxMoveBytes - 2 + input_.below(5);
   }
   void make_elements(Move& move) {
     move.kind = MoveKind::Elements;
