@@ -114,7 +114,7 @@ Counted CountingCard::launched(const std::function<void()>& launch, std::size_t 
 }
 
 Cost CountingCard::launched_below(const std::function<void()>& launch, const Bounds& bounds) {
-  return first_below([&] { launch_batch(launch); }, bounds);
+  return first_below([&] { launch_batch(launch); }, bounds, kMostLaunchBatches);
 }
 
 Counted CountingCard::cheapest(const std::function<void()>& batch, std::size_t batches) {
@@ -143,12 +143,12 @@ Totals CountingCard::sum() const {
 }
 
 Cost CountingCard::below(const wire::ControlBlock& block, const Bounds& bounds) {
-  return first_below([&] { client_->run_many(block, kBatch); }, bounds);
+  return first_below([&] { client_->run_many(block, kBatch); }, bounds, kMostBatches);
 }
 
-Cost CountingCard::first_below(const std::function<void()>& batch, const Bounds& bounds) {
+Cost CountingCard::first_below(const std::function<void()>& batch, const Bounds& bounds, std::size_t batches) {
   Cost cost;
-  for (std::size_t i = 0; i < kMostBatches; ++i) {
+  for (std::size_t i = 0; i < batches; ++i) {
     const Totals before = sum();
     batch();
     cost = per_block(sum() - before, kBatch);

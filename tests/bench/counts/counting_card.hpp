@@ -74,11 +74,12 @@ class CountingCard {
  private:
   using Snapshot = std::vector<Totals>;  // of each row
 
-  static constexpr std::size_t kMostBatches = 200'000;  // some ten seconds
+  static constexpr std::size_t kMostBatches = 200'000;      // some ten seconds
+  static constexpr std::size_t kMostLaunchBatches = 2'000;  // likewise, of launches
 
   Snapshot snapshot() const;
   Counted cheapest(const std::function<void()>& batch, std::size_t batches);
-  Cost first_below(const std::function<void()>& batch, const Bounds& bounds);
+  Cost first_below(const std::function<void()>& batch, const Bounds& bounds, std::size_t batches);
   void launch_batch(const std::function<void()>& launch);
   Totals sum() const;  // over the rows
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
