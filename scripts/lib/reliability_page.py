@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reliability.md from the outputs that scripts/reliability collected in a folder."""
+import datetime
 import json
 import pathlib
+import subprocess
 import sys
 
 folder, resets, minutes, cpus = pathlib.Path(sys.argv[1]), *sys.argv[2:5]
@@ -17,12 +19,15 @@ def milliseconds(times, key):
     return f"{times[key]['median']:.1f} / {times[key]['worst']:.1f}"
 
 
+# bounded: it prints one line and ends
+commit = subprocess.run(["git", "log", "-1", "--format=%h"], cwd=pathlib.Path(__file__).parent, check=True, capture_output=True,
+                        text=True).stdout.strip()
 repeat, mutants = load("repeat"), load("mutants")["mutants"]
 print(f"""# Reliability
 
-What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). What the scenarios prove, and how: `docs/campaign.md`; how to break a card yourself: `docs/faults.md`; what each reset leaves: `docs/recovery.md`.
+What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). What the scenarios prove, and how: `docs/campaign.md`; how to break a card yourself: `docs/faults.md`; what each reset leaves: `docs/recovery.md`. The run was on {datetime.date.today()}, of commit {commit}.
 
-## Fifty scenarios, five proofs
+## {len(repeat['scenarios'])} scenarios, five proofs
 
 | run | passed | seconds |
 |---|---|---|""")
@@ -52,7 +57,7 @@ for one in repeat["scenarios"]:
     its = [m["found"] == "killed" for m in mutants if m["scenario"] == one["id"]]
     print(f"| {one['id']} | {one['title']} | {one['check']} | " + " | ".join(cells) + f" | {sum(its)} of {len(its)} |")
 print(f"""
-F4, F15 and F26 wait for a reply that never comes: their time is the bound that the campaign gives such a wait (1 s). F16's is the watchdog over hart 0's loop, set to 250 ms there (default 5 s).
+F4, F15 and F26 wait for a reply that never comes: their time is the bound that the campaign gives such a wait (5 s). F16's is the watchdog over hart 0's loop, set to 250 ms there (default 5 s).
 
 ## Reset levels
 
