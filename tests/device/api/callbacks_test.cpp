@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -16,7 +15,6 @@
 #include <span>
 #include <spyre/spyre.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,6 +65,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kRegion = 16 * kMiB;
+
 class Callbacks : public ApiAddition {
  protected:
   static void SetUpTestSuite() {
@@ -78,20 +77,9 @@ class Callbacks : public ApiAddition {
   }
   static spyre::SpyreAllocator& allocator() { return context().allocator(); }
 
-  // What earlier work has used comes back when the library has seen its end, which may be after a Synchronize().
-  static void await_all_freed() {
-    const auto deadline = soon();
-    for (auto stats = allocator().memory_stats(); stats.active_bytes.current != stats.allocated_bytes.current;
-         stats = allocator().memory_stats()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      std::this_thread::yield();
-    }
-  }
-
   // With no memory left: calls `work`, which has to need some. The callback frees all.
   void expect_unlocked(const std::string& what, const std::function<void()>& work) {
     SCOPED_TRACE(what);
-    await_all_freed();
     allocator().set_memory_limit(allocator().memory_stats().reserved_bytes.current);
     std::vector<std::shared_ptr<const spyre::DeviceStorage>> rest;
     for (std::uint64_t bytes = kRegion; bytes >= 128;) {

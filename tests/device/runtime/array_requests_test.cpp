@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine asks the compute array for, of each operation, as the card's trace tells. An operation that falls
 // back to the engine's own code has the same bytes, and no other test notices.
-#include <initializer_list>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "host_driver/ops/operations.hpp"
 #include "shared/array.hpp"
-#include "shared/trace.hpp"
-#include "tests/device/runtime/shared_context.hpp"
+#include "tests/device/runtime/card_trace.hpp"
 
 namespace svp {
 namespace {
@@ -45,18 +45,9 @@ class ArrayRequests : public test::OneCard {
     return dtype == DataType::Float32 ? std::optional(DeviceType::Fp32) : std::nullopt;
   }
 
-  static void trace(bool on) {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::Trace;
-    request.arguments.trace.on = on ? 1 : 0;
-    ASSERT_EQ(value_or_throw(context().device().admin(request)).outcome, wire::Outcome::Ok);
-  }
   static Kinds asked() {
-    const Device& device = context().device();
-    const std::byte* const window = device.host_memory().data() - device.host_memory_offset();
-    const auto* const ring = reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
     Kinds kinds;
-    for (const wire::TraceEntry& entry : std::span(ring, wire::kTraceEntries)) {
+    for (const wire::TraceEntry& entry : test::trace_ring()) {
       if (entry.number != 0 && entry.kind == wire::TraceKind::Array) kinds.insert(static_cast<Kind>(entry.value));
     }
     return kinds;
@@ -159,10 +150,10 @@ TEST_F(ArrayRequests, AreMadeOfEachOperationThatTheArrayHas) {
       Request request = request_of(info.op, dtype);
       request.options.core_mask = 1;  // what core 0 notes is in the ring at once
       context().default_stream().Synchronize(test::soon());
-      trace(true);
+      test::trace(true);
       (void)operations_.run(info.op, request.inputs, request.scalars, request.integers, request.options);
       context().default_stream().Synchronize(test::soon());
-      trace(false);
+      test::trace(false);
       EXPECT_EQ(text_of(asked()), text_of(request.kinds));
     }
   }

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "host_driver/tensor/golden/golden.hpp"
-#include "shared/trace.hpp"
+#include "tests/device/runtime/card_trace.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 #include "tests/support/gate.hpp"
 
@@ -138,24 +138,11 @@ TEST_F(Compute, MatmulOfNumbersOfAllKindsIsExact) {
   }
 }
 
-void trace(bool on) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Trace;
-  request.arguments.trace.on = on ? 1 : 0;
-  ASSERT_EQ(value_or_throw(test::OneCard::context().device().admin(request)).outcome, wire::Outcome::Ok);
-}
-
-const wire::TraceEntry* trace_ring() {
-  const Device& device = test::OneCard::context().device();
-  const std::byte* const window = device.host_memory().data() - device.host_memory_offset();
-  return reinterpret_cast<const wire::TraceEntry*>(window + wire::kTraceRing.offset);
-}
-
 // The transfers that the card has moved beside a computation since trace(true), as it tells itself.
 std::vector<wire::TraceEntry> moved_ahead() {
-  const wire::TraceEntry* const ring = trace_ring();
+  const auto ring = test::trace_ring();
   std::vector<wire::TraceEntry> entries;
-  for (std::uint64_t n = 1; n <= wire::kTraceEntries && ring[n - 1].number == n; ++n) {
+  for (std::uint64_t n = 1; n <= ring.size() && ring[n - 1].number == n; ++n) {
     if (ring[n - 1].kind == wire::TraceKind::Ahead) entries.push_back(ring[n - 1]);
   }
   return entries;
@@ -166,7 +153,7 @@ std::vector<wire::TraceEntry> moved_ahead() {
 TEST_F(Compute, ByDefaultTheNextTransferIsMovedWhileATileComputes) {
   if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
   const auto plan = load("matmul", {{"M", 128}, {"N", 256}, {"K", 256}});
-  trace(true);
+  test::trace(true);
   constexpr std::int64_t kTiles = 8;
   Records records;
   expect_product({128 * kTiles, 256, 21}, {256, 256, 22}, plan, {.observer = &records});
@@ -174,7 +161,7 @@ TEST_F(Compute, ByDefaultTheNextTransferIsMovedWhileATileComputes) {
   EXPECT_EQ(records.blocks.size(), 2u * kTiles);
   EXPECT_GT(ahead, 0u) << "no transfer was moved beside a computation";
   EXPECT_LT(ahead, static_cast<std::size_t>(kTiles)) << "the first tile has nothing in front of it";
-  trace(false);
+  test::trace(false);
 }
 
 // The same of jobs of one tile each. They lie on the card behind a wait before the first of them begins, so that the
@@ -189,7 +176,7 @@ TEST_F(Compute, ByDefaultTheTransferOfTheNextJobIsMovedWhileAJobComputes) {
   for (unsigned job = 0; job < kJobs; ++job) tensors.push_back(output(128, 256));
   SpyreStream stream = context().default_stream();
   stream.Synchronize(test::soon());
-  trace(true);
+  test::trace(true);
   test::Gate gate;
   SpyreStream other = context().stream();
   other.flex_stream().LaunchHost(gate.passing());
@@ -209,14 +196,13 @@ TEST_F(Compute, ByDefaultTheTransferOfTheNextJobIsMovedWhileAJobComputes) {
   for (const wire::TraceEntry& entry : moved_ahead()) ahead.push_back(entry.sequence);
   EXPECT_EQ(behind_the_first.size(), kJobs - 1);
   EXPECT_EQ(ahead, behind_the_first) << "each but the first, in its order";
-  trace(false);
+  test::trace(false);
   for (unsigned job = 1; job < kJobs; ++job) EXPECT_EQ(back(tensors[2 + job], stream), back(tensors[2], stream));
 }
 
 // Whether a core has run a kernel of a stream since trace(true), as the card itself tells.
 bool has_run(std::uint16_t core, std::uint32_t stream) {
-  const wire::TraceEntry* const ring = trace_ring();
-  return std::any_of(ring, ring + wire::kTraceEntries, [=](const wire::TraceEntry& entry) {
+  return std::ranges::any_of(test::trace_ring(), [=](const wire::TraceEntry& entry) {
     return entry.number != 0 && entry.kind == wire::TraceKind::Slice && entry.core == core && entry.stream == stream;
   });
 }
@@ -230,7 +216,7 @@ TEST_F(Compute, ATransferEndsWhileAKernelOfAnotherStreamComputes) {
   const Matrix sent(128, 256, 27);
   SpyreStream computes = context().stream(), transfers = context().stream();
   ASSERT_NE(computes.flex_stream().id(), transfers.flex_stream().id());
-  trace(true);
+  test::trace(true);
   computes.Launch(spin.jobs()[0], {}, {.core_mask = 2, .budget_slices = kEndlessSlices});
   const auto deadline = test::soon();
   const std::uint32_t stream = computes.flex_stream().stream_index();
@@ -238,7 +224,7 @@ TEST_F(Compute, ATransferEndsWhileAKernelOfAnotherStreamComputes) {
     ASSERT_LT(FlexStream::Clock::now(), deadline) << "the kernel does not begin";
     std::this_thread::yield();
   }
-  trace(false);
+  test::trace(false);
   const SpyreTensor tensor = output(128, 256);
   const auto floats = decoded(sent.values);
   context().copy(tensor, {sent.shape(), std::as_bytes(std::span(floats))}, transfers);
