@@ -211,17 +211,17 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string so
 }
 
 Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std::string& source, OpenOptions how) {
-  const auto token = std::make_shared<int>();
+  std::shared_ptr<const void> token;
   std::shared_ptr<qemu::Machine> of;
   {
     const std::lock_guard lock(mutex);
     if (deaths.wedged()) return std::unexpected(wedged_error("the card", deaths));
     of = machine;
-    if (!owners[slot].expired()) {
+    if (!owners[slot].reached()) {
       return std::unexpected(
           refused_by_driver(source, source + " is open already", "close the device that holds it first"));
     }
-    owners[slot] = token;
+    token = owners[slot].begin();
   }
   auto handle = of->slot(slot);
   if (!handle) return std::unexpected(from_machine(handle.error()));

@@ -12,6 +12,7 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/base/process.hpp"
+#include "host_driver/base/watched_end.hpp"
 #include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/recovery/escalation.hpp"
 #include "host_driver/transport/window.hpp"
@@ -39,8 +40,7 @@ struct Card::Impl {
 
   std::mutex mutex;                        // of what follows
   std::shared_ptr<qemu::Machine> machine;  // shared with the devices; another one after a power cycle
-  std::array<std::weak_ptr<void>, wire::boot::kMaxVirtualFunctions + 2>
-      owners;  // by slot: alive while a device is open
+  std::array<WatchedEnd, wire::boot::kMaxVirtualFunctions + 2> owners;  // by slot: of the device that was opened last
   DeathCount deaths;
 
   TimelineOffers timelines;

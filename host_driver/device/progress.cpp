@@ -320,6 +320,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
   if (!wakeup.rang) {
     std::uint64_t count;
     // bounded: the eventfd does not block
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
   }
   blocks->disarm();
@@ -374,7 +375,7 @@ void Device::Impl::on_doorbell(unsigned poll_events) {
     if (received.twice) (void)try_reap(true);
     if (received.delay.count() != 0) {
       options.loop->run_at(Clock::now() + received.delay, [this, alive = std::weak_ptr<int>(tick_lifetime)] {
-        if (!alive.expired()) (void)try_reap(true);
+        if (alive.lock() != nullptr) (void)try_reap(true);
       });
       return;
     }
@@ -391,7 +392,7 @@ void Device::Impl::schedule_tick() {
   // Outliving the device is harmless: detach() ends this on the loop's thread, where ticks run.
   try {
     options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_lifetime)] {
-      if (!alive.expired()) on_tick();
+      if (alive.lock() != nullptr) on_tick();
     });
   } catch (const std::bad_alloc&) {
     // What was submitted is submitted: the next submission tries again, and waiters need no tick.

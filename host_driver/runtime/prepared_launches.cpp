@@ -106,7 +106,7 @@ std::shared_ptr<PreparedLaunches::State> PreparedLaunches::current(const Current
   if (&function != function_) {
     throw InvalidArgument("prepared", "it was prepared in another context", "prepare it in this one");
   }
-  if (function.device().get() != device_address_ || device_.expired()) {
+  if (function.device().get() != device_address_ || device_.lock() == nullptr) {
     throw Error(refused("the prepared launches have ended with a reset of the function",
                         "load plans and allocate tensors again, then prepare the launches again",
                         wire::Status::StaleCommandBuffer));

@@ -58,6 +58,8 @@ REFUSED = [
     ("blocking-call", ".sh", "exec 9>lock\nflock 9"),
     ("sleep", ".cpp", "void f() { std::this_thread::sleep_for(test_bounds::kLook); }"),
     ("sleep", ".cpp", "void f() { ::usleep(1000); }"),
+    ("weak-end", ".cpp", "bool f() { return write.under_way.expired(); }"),
+    ("weak-end", ".hpp", "bool f() { return owner->expired(); }  // bounded: it is looked at once only"),
     ("sleep", ".sh", "make\nsleep 1"),
     ("sleep", ".py", "import time\ntime.sleep(1)"),
     ("wfi", ".S", "park:\n  wfi\n  j park"),
@@ -125,6 +127,7 @@ ACCEPTED = [
     (".cpp", "void f() { changed.wait_until(lock, deadline, [&] { return done; }); }"),
     (".cpp", "void f() { channel_.wait(target, deadline); }"),
     (".cpp", "void f() { stream.LaunchHost(gate.passing()); stream.LaunchHost([&] { gate.pass(); }); }"),
+    (".cpp", "TEST(A, B) { EXPECT_TRUE(held.expired()); }"),
     (".cpp", "void f() { thread_.join();  // bounded: the flag above ends its loop\n}"),
     (".cpp", "void f() {\n  // bounded: the flag above ends its loop,\n  // at once\n  thread_.join();\n}"),
     (".cpp", "// It may wait(lock) for ever, poll(events, 1, -1), ::pause(), sleep_for(5s).\nint x;"),
@@ -168,25 +171,30 @@ def run(*arguments):
 
 
 def plant(folder, name, texts):
-    """A file for each text; one run of the checker looks at all."""
+    """A file for each (part of the tree, suffix, text); one run of the checker looks at all."""
     files = []
-    for number, (suffix, text) in enumerate(texts):
-        files.append(Path(folder) / "tests" / f"{name}{number}{suffix}")
+    for number, (part, suffix, text) in enumerate(texts):
+        files.append(Path(folder) / part / f"{name}{number}{suffix}")
         files[-1].parent.mkdir(exist_ok=True)
         files[-1].write_text(text + "\n")
     return files
 
 
+def part_of(rule):
+    """What is a defect of the product alone is planted there."""
+    return "host_driver" if rule == "weak-end" else "tests"
+
+
 def main():
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        refused = plant(folder, "refused", [(suffix, text) for _, suffix, text in REFUSED])
+        refused = plant(folder, "refused", [(part_of(rule), suffix, text) for rule, suffix, text in REFUSED])
         result = run(*refused)
         for planted, (rule, _, text) in zip(refused, REFUSED):
             lines = [line for line in result.stdout.splitlines() if planted.name + ":" in line]
             if result.returncode != 1 or not any(f": {rule}: " in line for line in lines):
                 failures.append(f"not refused as {rule}: {text!r}\n" + "\n".join(lines) + result.stderr)
-        accepted = plant(folder, "accepted", ACCEPTED)
+        accepted = plant(folder, "accepted", [("tests", suffix, text) for suffix, text in ACCEPTED])
         result = run(*accepted)
         if result.returncode != 0 or result.stdout:
             failures.append(f"refused, and should not be:\n{result.stdout}{result.stderr}")

@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
+
+#include "host_driver/base/watched_end.hpp"
 
 namespace flex::detail {
 
@@ -14,19 +17,20 @@ class HostWrites {
  public:
   // Under way until the result goes.
   std::shared_ptr<const void> add(unsigned stream, const std::byte* memory, std::size_t bytes) {
-    auto token = std::make_shared<char>();
+    Write write{stream, memory, memory + bytes, {}};
+    auto under_way = write.written.begin();
     const std::lock_guard lock(mutex_);
-    std::erase_if(writes_, [](const Write& write) { return write.under_way.expired(); });
-    writes_.push_back({stream, memory, memory + bytes, token});
-    return token;
+    std::erase_if(writes_, [](const Write& earlier) { return earlier.written.reached(); });
+    writes_.push_back(std::move(write));
+    return under_way;
   }
 
-  // Whether one of the stream writes into this memory.
+  // Whether one of the stream writes into this memory. When none does, what earlier ones wrote is visible.
   bool reach(unsigned stream, const std::byte* memory, std::size_t bytes) const {
     const std::lock_guard lock(mutex_);
     for (const Write& write : writes_) {
       const bool same = write.stream == stream && memory < write.end && write.begin < memory + bytes;
-      if (same && !write.under_way.expired()) return true;
+      if (same && !write.written.reached()) return true;
     }
     return false;
   }
@@ -36,7 +40,7 @@ class HostWrites {
     unsigned stream;
     const std::byte* begin;
     const std::byte* end;
-    std::weak_ptr<const void> under_way;
+    svp::WatchedEnd written;
   };
   mutable std::mutex mutex_;
   std::vector<Write> writes_;
