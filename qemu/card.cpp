@@ -89,21 +89,36 @@ std::string last_line_with(std::string_view console, std::string_view mark) {
   return std::string(line);
 }
 
+// A PANIC line without the registers behind its reason: those are addresses of the firmware, for the console only.
+std::string without_registers(std::string reason) {
+  reason.resize(std::min({reason.size(), reason.find(", cause "), reason.find(", pc ")}));
+  return reason;
+}
+
+// Why the firmware has restarted itself last. Empty: it was told to, or the line has not come yet.
+std::string why_restarted(const std::string& console) {
+  const std::string reason = last_line_with(console, "PANIC");
+  if (reason.empty()) return {};
+  const std::string since = console.substr(console.rfind(reason));
+  const std::string ready(wire::name(wire::PostCode::Ready));
+  const std::size_t boot = since.find(ready);
+  const bool earlier = boot != std::string::npos && since.find(ready, boot + 1) != std::string::npos;
+  return earlier ? std::string() : without_registers(reason);
+}
+
 // A boot that ends before the function's window exists can tell its POST code and its reason by the console only.
 ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A doorbell that hung up is the first sign of a death; the console is complete when the exit is known.
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
   const std::string post = last_line_with(console, "post 0x");
-  // Its reason without the registers behind it: those are addresses of the firmware, for the console only.
-  std::string reason = last_line_with(console, "PANIC");
+  const std::string reason = last_line_with(console, "PANIC");
   // What stands before a boot that ended well is an earlier boot's.
   const auto place = [&](const std::string& line) { return line.empty() ? 0 : console.rfind(line) + 1; };
   if (post.ends_with(wire::name(wire::PostCode::Ready)) && place(post) > place(reason)) return error;
   if (!post.empty()) error.message += "; the card's console ends with \"" + post + "\"";
   if (reason.empty() || place(reason) < place(post)) return error;
-  reason.resize(std::min({reason.size(), reason.find(", cause "), reason.find(", pc ")}));
-  error.message += ", \"" + reason + "\"";
+  error.message += ", \"" + without_registers(reason) + "\"";
   return error;
 }
 
@@ -236,6 +251,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
+  device.why_card_restarted = [kept = of] { return why_restarted(kept->console()); };
   device.restartable = true;
   device.held_by_debugger = [kept = of] { return kept->held_by_debugger(); };
   device.card_name = options.name;

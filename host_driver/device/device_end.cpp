@@ -99,8 +99,9 @@ void Device::Impl::check_health() try {
   };
   const bool sees_restart = !mutated(HostMutant::Restart);
   if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
+    const std::string why = options.why_card_restarted ? options.why_card_restarted() : std::string();
     return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
-                         std::to_string(link.config.boot_epoch),
+                         std::to_string(link.config.boot_epoch) + (why.empty() ? why : "; " + why),
                      "attach again (Context::recover() does)", Health::NeedsReset);
   }
   if (sees_restart && header.generation != link.config.generation) {
@@ -182,6 +183,7 @@ void Device::Impl::detach() {
   state.notify_all();
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
+  options.why_card_restarted = nullptr;
   {
     const std::lock_guard lock(debugger_mutex);
     options.held_by_debugger = nullptr;

@@ -240,6 +240,11 @@ TEST_P(OwnFaults, ABrokenFirmwareSaysSoOnItsWayOut) {
                                test::soon());
   const std::string console = card->machine().console();
   EXPECT_NE(console.find("PANIC hart 0"), std::string::npos) << console;
+  (void)management->wait_until([&] { return management->health() != Health::Alive; }, test::soon());
+  const auto failure = management->failure();
+  ASSERT_TRUE(failure);
+  EXPECT_NE(failure->message.find("PANIC hart 0: "), std::string::npos) << describe(*failure);
+  EXPECT_EQ(failure->message.find(", pc "), std::string::npos) << "an address of the firmware: " << describe(*failure);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachWay, OwnFaults,
