@@ -23,8 +23,8 @@ struct DeviceOptions {
   // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty; may wait for
   // Timeouts::death_report until the answer is known.
   std::function<std::string()> how_card_ended{};
-  // "PANIC hart 0: loop stands still": asked once, after the firmware has restarted itself, for the text of errors. Empty,
-  // or an empty text: nobody knows. Does not wait.
+  // "PANIC hart 0: loop stands still": asked once, after the firmware has restarted itself, for the text of errors.
+  // Empty, or an empty text: nobody knows. Does not wait.
   std::function<std::string()> why_card_restarted{};
   // Whoever opens it can start the card's emulator again (Context::recover()); else its death is for good.
   bool restartable = false;
