@@ -52,7 +52,11 @@ struct Machine {
 class Run {
  public:
   Run(Machine& machine, const Sdsc& sdsc, const Execution& execution, const std::vector<std::uint32_t>& iterations)
-      : machine_(machine), sdsc_(sdsc), execution_(execution), iterations_(iterations) {}
+      : machine_(machine),
+        sdsc_(sdsc),
+        execution_(execution),
+        iterations_(iterations),
+        begins_(sdsc.tensors.size() * kCores) {}
 
   void run() {
     if (!sdsc_.indices.empty()) return indexed();
@@ -126,22 +130,37 @@ class Run {
   std::uint32_t part_of(const SdscTensor& tensor, std::uint32_t core, unsigned d) const {
     return sdsc_.op == OpFunc::Shuffle && !tensor.owned.empty() ? tensor.owned[core][d] : sdsc_.slice[core][d];
   }
-  // Whether the core works on that index of the tensor; `all`: in dimensions that the tensor has not, too.
-  bool has(std::uint32_t core, const SdscTensor& tensor, const Index& index, bool all) const {
+  // Whether the core works on the index of the tensor that lies in these parts; `all`: in dimensions that the tensor
+  // has not, too.
+  bool has(std::uint32_t core, const SdscTensor& tensor, const Index& parts_of_index, bool all) const {
     for (unsigned d = 0; d < rank(); ++d) {
       if (!all && !tensor.has(d)) continue;
-      const std::uint32_t elements = sdsc_.dimensions[d].extent / parts(tensor, d);
-      if (index[d] / elements != part_of(tensor, core, d)) return false;
+      if (parts_of_index[d] != part_of(tensor, core, d)) return false;
     }
     return true;
   }
+  // Of each dimension, the part in which the index lies.
+  Index parts_of(const SdscTensor& tensor, const Index& index) const {
+    Index result{};
+    for (unsigned d = 0; d < rank(); ++d) {
+      result[d] = index[d] / (sdsc_.dimensions[d].extent / parts(tensor, d));
+    }
+    return result;
+  }
   std::uint32_t core_of(const SdscTensor& tensor, const Index& index) const {
+    const Index wanted = parts_of(tensor, index);
     for (std::uint32_t core = 0; core < sdsc_.cores; ++core) {
-      if (has(core, tensor, index, true)) return core;
+      if (has(core, tensor, wanted, true)) return core;
     }
     throw NoReference("no core has an index");
   }
+  // Of a tensor of the SDSC. Computed once for each core: it is asked for with each element.
   Place begin_of(const SdscTensor& tensor, std::uint32_t core) const {
+    auto& begin = begins_.at(static_cast<std::size_t>(&tensor - sdsc_.tensors.data()) * kCores + core);
+    if (!begin) begin = computed_begin_of(tensor, core);
+    return *begin;
+  }
+  Place computed_begin_of(const SdscTensor& tensor, std::uint32_t core) const {
     if (tensor.memory == Memory::Lx)
       return {&machine_.scratchpads[core], static_cast<std::uint64_t>(tensor.start[core])};
     const SymbolicAddress& address = address_of(execution_, tensor.start[core]);
@@ -282,8 +301,9 @@ class Run {
   template <typename Visit>
   void each_place(const SdscTensor& tensor, const Index& index, Visit visit) const {
     if (tensor.memory != Memory::Lx) return visit(place(tensor, index, core_of(tensor, index)));
+    const Index wanted = parts_of(tensor, index);
     for (std::uint32_t core = 0; core < sdsc_.cores; ++core) {
-      if (has(core, tensor, index, false)) visit(place(tensor, index, core));
+      if (has(core, tensor, wanted, false)) visit(place(tensor, index, core));
     }
   }
   void put(const SdscTensor& tensor, const Index& index, double value) const {
@@ -599,6 +619,7 @@ class Run {
   const Sdsc& sdsc_;
   const Execution& execution_;
   const std::vector<std::uint32_t>& iterations_;
+  mutable std::vector<std::optional<Place>> begins_;  // by tensor and core
 };
 
 void run_body(Machine& machine, const Bundle& bundle, const std::vector<Statement>& body,

@@ -9,6 +9,11 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <type_traits>
+
+#include "firmware/core/command_buffers.hpp"
+#include "firmware/core/image.hpp"
+#include "firmware/core/stream.hpp"
 
 namespace {
 
@@ -92,6 +97,24 @@ TEST(RegionTable, AnOldHandleNeverMatchesItsEntryAgain) {
   EXPECT_EQ(t.find(3, first).error(), Status::StaleRegion);
   EXPECT_EQ(t.find(3, 0).error(), Status::StaleRegion);
   EXPECT_TRUE(t.find(3, second));
+}
+
+// 2^32 installs and removals take hours: a version that came back would make addresses that were judged under another
+// table count as judged. Whoever keeps a version keeps all of it.
+static_assert(std::is_same_v<decltype(RegionTable().names_version()), std::uint64_t>);
+static_assert(std::is_same_v<decltype(fw::BufferEntry::judged), std::uint64_t>);
+static_assert(std::is_same_v<decltype(fw::ExecutionArea::named_version), std::uint64_t>);
+static_assert(std::is_same_v<decltype(fw::CallState::judged_for), std::uint64_t>);
+
+TEST(RegionTable, EachInstallAndRemovalIsAnotherVersion) {
+  RegionTable t = table(FunctionKind::Virtual);
+  std::set<std::uint64_t> versions{t.names_version()};
+  for (unsigned i = 0; i < 100; ++i) {
+    t.install(i % 7, kBase, wire::kGranuleBytes, RegionType::Tensor);
+    EXPECT_TRUE(versions.insert(t.names_version()).second);
+    t.remove(i % 7);
+    EXPECT_TRUE(versions.insert(t.names_version()).second);
+  }
 }
 
 // PF: the same base comes back under another ordinal. A generation per entry would give the old handle a match.

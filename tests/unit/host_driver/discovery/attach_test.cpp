@@ -211,6 +211,31 @@ TEST_F(Attach, CardThatEndsDuringBringUpIsLostAndTheConnectionClosed) {
   EXPECT_EQ(error.outcome, wire::Outcome::Lost);
 }
 
+// The card is named relative to a working directory that is removed while the broker answers.
+TEST_F(Attach, AWorkingDirectoryThatGoesIsNoException) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path removed = temporary_.path() / "removed";
+  ASSERT_TRUE(std::filesystem::create_directory(removed));
+  std::filesystem::current_path(temporary_.path());
+  GoodGrant good;
+  Timeouts timeouts;
+  timeouts.post_progress = test_bounds::kExpires;  // reached: no card has ever been behind the window of this grant
+  {
+    const FakeBroker broker(folder(), [&](int socket, const std::string&) {
+      std::filesystem::current_path(removed);
+      std::filesystem::remove(removed);
+      good.send(socket);
+    });
+    const auto attached = attach("./card0", FunctionChoice::physical(), {}, timeouts);
+    EXPECT_FALSE(attached);
+    if (!attached) EXPECT_THAT(attached.error().message, HasSubstr("bring-up of slot 1 failed"));
+  }
+  std::error_code error;
+  (void)std::filesystem::current_path(error);
+  EXPECT_TRUE(error) << "the folder is there";
+  std::filesystem::current_path(before);
+}
+
 TEST_F(Attach, NobodyListeningIsSaid) {
   {
     const FakeBroker gone(folder(), [](int, const std::string&) {});
