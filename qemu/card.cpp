@@ -79,6 +79,15 @@ Debugger debugger_of(const std::string& given) {
   return debugger;
 }
 
+// Before each POST code.
+constexpr std::string_view kPostMark = "post 0x";
+
+std::uint64_t post_codes_in(const std::string& console) {
+  std::uint64_t codes = 0;
+  for (std::size_t at = console.find(kPostMark); at != std::string::npos; at = console.find(kPostMark, at + 1)) ++codes;
+  return codes;
+}
+
 // A whole line of the console, the last one that contains `mark`; empty when there is none.
 std::string last_line_with(std::string_view console, std::string_view mark) {
   const std::size_t at = console.rfind(mark);
@@ -111,7 +120,7 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A doorbell that hung up is the first sign of a death; the console is complete when the exit is known.
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
-  const std::string post = last_line_with(console, "post 0x");
+  const std::string post = last_line_with(console, kPostMark);
   const std::string reason = last_line_with(console, "PANIC");
   // What stands before a boot that ended well is an earlier boot's.
   const auto place = [&](const std::string& line) { return line.empty() ? 0 : console.rfind(line) + 1; };
@@ -252,6 +261,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     return status ? qemu::to_string(*status) : std::string();
   };
   device.why_card_restarted = [kept = of] { return why_restarted(kept->console()); };
+  device.boot_codes_shown = [kept = of] { return post_codes_in(kept->console()); };
   device.restartable = true;
   device.held_by_debugger = [kept = of] { return kept->held_by_debugger(); };
   device.card_name = options.name;

@@ -11,7 +11,8 @@ struct Timeouts {
   using Duration = std::chrono::nanoseconds;
 
   // Bring-up gives up when the card shows no new POST code for this long (protocol §3). A whole boot takes 60 ms; 5 s
-  // without any progress is a card that hangs, also on a machine that is 50 times too busy.
+  // without any progress is a card that hangs, also on a machine that is 50 times too busy. Progress is a POST code in
+  // the window, or before that on the console of a card that this process boots.
   Duration post_progress{std::chrono::seconds{5}};
 
   // While the driver waits for a control message it looks at the header this often (protocol §3): a doorbell may have

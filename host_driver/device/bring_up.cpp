@@ -42,6 +42,9 @@ wire::Message announcement(wire::MessageOp op, const Payload& payload) {
   return ControlChannel::announcement(op, payload);
 }
 
+bool is_ready(const HeaderView& header) {
+  return header.magic == wire::kWindowMagic && header.post_code == wire::PostCode::Ready;
+}
 // The card numbers its POST codes upwards; from here on it has stopped by itself.
 bool boot_failed(wire::PostCode code) { return code >= wire::PostCode::Failed; }
 
@@ -120,6 +123,7 @@ void BringUp::announce_acceptance(const wire::FeatureBlocks& wanted) {
 
 void BringUp::announce_queues() {
   std::vector<wire::Message> messages;
+  messages.reserve(wire::kQueueCount);
   for (std::uint32_t q = 0; q < wire::kQueueCount; ++q) {
     messages.push_back(announcement(MessageOp::SetVirtqueue, wanted_queue(q)));
   }
@@ -153,12 +157,20 @@ Expected<void> BringUp::perform(BringUpStep step) {
   return {};
 }
 
+bool BringUp::console_shows_more() {
+  if (!codes_shown_ || boot_waits_ == kMostBootWaits) return false;
+  ++boot_waits_;
+  const std::uint64_t codes = codes_shown_();
+  return std::exchange(codes_known_, codes) != codes;
+}
+
 Expected<void> BringUp::wait_for_card() {
   auto progress = channel_.clock().now();
   wire::PostCode last = window_.header().post_code;
+  if (codes_shown_ && !is_ready(window_.header())) codes_known_ = codes_shown_();
   for (;;) {
     const HeaderView header = window_.header();
-    if (header.magic == wire::kWindowMagic && header.post_code == wire::PostCode::Ready) return {};
+    if (is_ready(header)) return {};
     if (boot_failed(header.post_code)) {
       return std::unexpected(failure("the card's boot ended with an error", "read the card's console for the reason"));
     }
@@ -166,6 +178,7 @@ Expected<void> BringUp::wait_for_card() {
     if (header.magic == wire::kWindowMagic && header.abi_version != wire::kAbiVersion) return {};
     const auto now = channel_.clock().now();
     if (std::exchange(last, header.post_code) != header.post_code) progress = now;
+    if (now - progress >= timeouts_.post_progress && console_shows_more()) progress = now;
     if (now - progress >= timeouts_.post_progress) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - progress).count();
       return std::unexpected(failure(header.magic == wire::kWindowMagic
@@ -292,7 +305,7 @@ Expected<void> BringUp::read_config() {
 
 Expected<void> BringUp::check_config() const {
   const wire::DeviceConfig& config = link_.config;
-  const auto wrong = [&](std::string what) {
+  const auto wrong = [&](const std::string& what) {
     return std::unexpected(
         failure("the card's configuration is not usable: " + what, "build firmware and driver from the same sources"));
   };

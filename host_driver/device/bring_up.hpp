@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
@@ -66,6 +68,12 @@ class BringUp {
   BringUp(Window& window, ControlChannel& channel, Doorbells& doorbells, int exit_fd, const Timeouts& timeouts,
           std::uint64_t optional_features);
 
+  // Before a card has set up its windows its boot is seen by the console only: how many POST codes that has shown.
+  // New ones begin the wait anew, as a new code in the window does. Asked when the wait begins and when it would end;
+  // at most as often as a boot has codes, because a firmware that restarts for ever shows new ones for ever.
+  static constexpr unsigned kMostBootWaits = 11;
+  void watch_boot(std::function<std::uint64_t()> codes_shown) { codes_shown_ = std::move(codes_shown); }
+
   // Runs to Ready or Failed. After a failure the card is told (status FAILED) if it still answers.
   Expected<FunctionLink> run();
   BringUpStep step() const { return step_; }
@@ -73,6 +81,7 @@ class BringUp {
  private:
   Expected<void> perform(BringUpStep step);
   Expected<void> wait_for_card();
+  bool console_shows_more();
   Expected<void> check_abi();
   Expected<void> identify();
   Expected<void> reset();
@@ -98,6 +107,9 @@ class BringUp {
   int exit_fd_;
   const Timeouts& timeouts_;
   std::uint64_t optional_features_;
+  std::function<std::uint64_t()> codes_shown_;  // empty: nobody reads the console
+  std::uint64_t codes_known_ = 0;
+  unsigned boot_waits_ = 0;
   BringUpStep step_ = BringUpStep::WaitForCard;
   std::uint32_t status_ = 0;
   FunctionLink link_;

@@ -84,6 +84,7 @@ Expected<void> Device::Impl::start() {
   if (!wake_fd.valid()) return std::unexpected(failure_or("no descriptor is left for an eventfd"));
   if (options.held_by_debugger) channel.watch_debugger(options.held_by_debugger);
   BringUp bring_up(*window, channel, doorbells, options.exit_fd.get(), options.timeouts, options.optional_features);
+  bring_up.watch_boot(options.boot_codes_shown);
   auto linked = bring_up.run();
   if (!linked) return std::unexpected(std::move(linked.error()));
   link = *std::move(linked);

@@ -184,6 +184,7 @@ void Device::Impl::detach() {
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
   options.why_card_restarted = nullptr;
+  options.boot_codes_shown = nullptr;
   {
     const std::lock_guard lock(debugger_mutex);
     options.held_by_debugger = nullptr;

@@ -30,6 +30,8 @@ struct DeviceOptions {
   bool restartable = false;
   // Whether a debugger holds the card now: bring-up and requests wait for as long. Empty: none can.
   std::function<bool()> held_by_debugger{};
+  // How many POST codes the card's console has shown (BringUp::watch_boot()). Empty: the card is known to have booted.
+  std::function<std::uint64_t()> boot_codes_shown{};
   // Shared by several devices of a process; empty: the device makes its own.
   std::shared_ptr<EventLoop> loop{};
   // Which of wire::kOptionalFeatures to accept when the card offers them.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <set>
 
 #include "shared/version.hpp"
@@ -95,6 +98,7 @@ class BringUpTest : public testing::Test {
     ControlChannel channel(peer.window(), doorbells, peer.exit_fd(), timeouts);
     if (held) channel.watch_debugger(held);
     BringUp bring_up(*peer.window(), channel, doorbells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
+    bring_up.watch_boot(codes_shown);
     auto linked = bring_up.run();
     last = bring_up.step();
     signalled = channel.statistics().doorbells;
@@ -117,6 +121,7 @@ class BringUpTest : public testing::Test {
   Doorbells doorbells{peer.slot(), FaultHooks{}};
   Timeouts timeouts;
   std::function<bool()> held;
+  std::function<std::uint64_t()> codes_shown;
   BringUpStep last = BringUpStep::WaitForCard;
   std::uint64_t signalled = 0;
 };
@@ -144,6 +149,20 @@ TEST_F(BringUpTest, TheTimeInWhichADebuggerHoldsTheCardDoesNotCount) {
   const auto linked = run_alone();
   EXPECT_FALSE(linked) << "a card that runs and says nothing is given up";
   EXPECT_GT(looks, 100);
+}
+
+// A machine that gives a boot little time: no window within the time-out, but more POST codes on the console.
+TEST_F(BringUpTest, ABootThatOnlyTheConsoleShowsIsWaitedFor) {
+  peer.header().magic = 0;
+  unsigned asked = 0;
+  codes_shown = [&] { return std::min(++asked, 4u); };
+  expect_failure(run_alone(), BringUpStep::WaitForCard, "has not set up this window");
+  EXPECT_EQ(asked, 5u) << "begin, three waits that began anew, the last";
+
+  asked = 0;
+  codes_shown = [&] { return ++asked; };
+  expect_failure(run_alone(), BringUpStep::WaitForCard, "has not set up this window");
+  EXPECT_EQ(asked, 1 + BringUp::kMostBootWaits) << "it shows codes for ever";
 }
 
 TEST_F(BringUpTest, AGoodCardIsBroughtUpInTheOrderOfTheStandard) {
