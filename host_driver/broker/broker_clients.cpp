@@ -41,9 +41,11 @@ void Broker::Impl::admit(UniqueFd socket, bool manages) {
   client.process_watch =
       loop->watch(client.peer.pidfd.get(), [this, id](unsigned) { end_client(id, "its process ended"); });
   client.hello_timer = loop->run_at(Clock::now() + timeouts().hello, [this, id] {
+    handle_request(id);  // what it has said by now counts
     const auto found = clients.find(id);
     if (found == clients.end() || found->second.phase.get() != ClientPhase::Silent) return;
-    reply_and_close(id, refusal("client", "the client did not say in time what it wants", "connect again"));
+    record(refusal("client", "the client did not say in time what it wants", "connect again"));
+    reply_and_close(id, Late{});
   });
 }
 

@@ -76,7 +76,7 @@ Expected<BrokerConnection> BrokerConnection::open(std::string_view card, Socket 
     return std::unexpected(refused_by_driver(name, "the card " + name + " is served by another user than its folder's",
                                              "boot a card of your own"));
   }
-  return BrokerConnection(name, *std::move(socket), broker.pid, end);
+  return BrokerConnection(std::string(card), which, name, *std::move(socket), broker.pid, end);
 }
 
 ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::Outcome outcome) const {
@@ -94,8 +94,25 @@ Expected<BrokerAnswer> BrokerConnection::transact(const BrokerRequest& request) 
 }
 
 void BrokerConnection::ask(const BrokerRequest& request) {
+  request_ = request;
   // A broker that refuses a connection at once has closed it by now, and its refusal is there to be read.
   (void)send_message(socket_.get(), encode(request));
+}
+
+Expected<void> BrokerConnection::ask_again() {
+  const auto left = end_ - Clock::now();
+  if (!request_ || left <= Clock::duration::zero()) return std::unexpected(no_answer());
+  auto another = open(card_, which_, left);
+  if (!another) return std::unexpected(std::move(another.error()));
+  const BrokerRequest request = *std::move(request_);
+  *this = *std::move(another);
+  ask(request);
+  return {};
+}
+
+ErrorInfo BrokerConnection::no_answer() const {
+  return failed("did not answer in time", "look whether its process still works; else end it",
+                wire::Outcome::Indeterminate);
 }
 
 Expected<BrokerAnswer> BrokerConnection::answer() {
@@ -106,6 +123,10 @@ Expected<BrokerAnswer> BrokerConnection::answer() {
         auto reply = parse_broker_reply(received.text);
         if (!reply) return std::unexpected(std::move(reply.error()));
         if (auto* error = std::get_if<ErrorInfo>(&*reply)) return std::unexpected(std::move(*error));
+        if (std::holds_alternative<Late>(*reply)) {
+          if (auto asked = ask_again(); !asked) return std::unexpected(std::move(asked.error()));
+          continue;
+        }
         if (const auto* prove = std::get_if<Prove>(&*reply)) {
           (void)send_message(socket_.get(), encode(BrokerRequest(ProofRequest{prove->nonce})));
           continue;
@@ -123,8 +144,7 @@ Expected<BrokerAnswer> BrokerConnection::answer() {
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now());
     if (left.count() <= 0) {
-      return std::unexpected(failed("did not answer in time", "look whether its process still works; else end it",
-                                    wire::Outcome::Indeterminate));
+      return std::unexpected(no_answer());
     }
     pollfd event{socket_.get(), POLLIN, 0};
     (void)::poll(&event, 1, static_cast<int>(left.count()));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,8 @@ class BrokerConnection {
   // to the folder, and when the folder is another user's without having been named (kRuntimeFolderVariable, or a path).
   static Expected<BrokerConnection> open(std::string_view card, Socket socket, std::chrono::nanoseconds bound);
 
-  // Sends the request and waits for the reply, both within the bound that open() was given in all.
+  // Sends the request and waits for the reply, both within the bound that open() was given in all. A broker that takes
+  // this process for silent (the machine gave it no time, a debugger held it) is connected and asked again within that.
   Expected<BrokerAnswer> transact(const BrokerRequest& request);
   // The two apart, for what can be done meanwhile.
   void ask(const BrokerRequest& request);
@@ -41,10 +43,21 @@ class BrokerConnection {
   UniqueFd release() && { return std::move(socket_); }
 
  private:
-  BrokerConnection(std::string name, UniqueFd socket, pid_t broker, Clock::time_point end)
-      : name_(std::move(name)), socket_(std::move(socket)), broker_(broker), end_(end) {}
+  BrokerConnection(std::string card, Socket which, std::string name, UniqueFd socket, pid_t broker,
+                   Clock::time_point end)
+      : card_(std::move(card)),
+        which_(which),
+        name_(std::move(name)),
+        socket_(std::move(socket)),
+        broker_(broker),
+        end_(end) {}
+  Expected<void> ask_again();
+  ErrorInfo no_answer() const;
   ErrorInfo failed(std::string message, std::string next, wire::Outcome outcome) const;
 
+  std::string card_;  // as open() was told
+  Socket which_;
+  std::optional<BrokerRequest> request_{};
   std::string name_;
   UniqueFd socket_;
   pid_t broker_;

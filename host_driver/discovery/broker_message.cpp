@@ -205,6 +205,8 @@ BrokerReply read_reply(const Json& json) {
     reply = grant;
   } else if (type == "held") {
     reply = Held{object.boolean("by_debugger")};
+  } else if (type == "late") {
+    reply = Late{};
   } else if (type == "prove") {
     reply = Prove{object.number("nonce", kAnyNumber)};
   } else if (type == "refused") {
@@ -323,6 +325,7 @@ std::string encode(const BrokerReply& reply) {
             return dump(Json{{"type", "timeline-granted"}, {"grant", grant.grant}, {"epoch", grant.epoch}});
           },
           [](const Held& held) { return dump(Json{{"type", "held"}, {"by_debugger", held.by_debugger}}); },
+          [](const Late&) { return dump(Json{{"type", "late"}}); },
           [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
       },
       reply);

@@ -18,6 +18,7 @@
 //   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
 //   {"type": "statistics", "target": 1}            → statistics or refused: what the card has counted of the function
 //   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
+// A client that has asked nothing for Timeouts::hello is answered {"type": "late"}: it connects and asks again.
 // On a kernel that cannot name the peer by a descriptor (Linux before 6.5) the broker answers every request first with
 // {"type": "prove", "nonce": N}, and the client sends {"type": "proof", "nonce": N}: see peer_process.hpp.
 #pragma once
@@ -125,12 +126,15 @@ struct Prove {
   std::uint64_t nonce = 0;
   friend bool operator==(const Prove&, const Prove&) = default;
 };
+struct Late {
+  friend bool operator==(const Late&, const Late&) = default;
+};
 struct TimelineOffered {
   TimelineToken token{};
   friend bool operator==(const TimelineOffered&, const TimelineOffered&) = default;
 };
 using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics, TimelineOffered,
-                                 TimelineGrant, Held>;
+                                 TimelineGrant, Held, Late>;
 
 // At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
 std::string encode(const BrokerRequest& request);

@@ -177,6 +177,7 @@ void record_texts() {
   write("broker_messages", "reset", svp::encode(svp::BrokerRequest{svp::ResetRequest{2}}));
   write("broker_messages", "stop", svp::encode(svp::BrokerRequest{svp::StopRequest{}}));
   write("broker_messages", "prove", svp::encode(svp::BrokerReply{svp::Prove{1ull << 32 | 1}}));
+  write("broker_messages", "late", svp::encode(svp::BrokerReply{svp::Late{}}));
   write("broker_messages", "proof", svp::encode(svp::BrokerRequest{svp::ProofRequest{1ull << 32 | 1}}));
   write("boot_options", "all_words",
         std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "

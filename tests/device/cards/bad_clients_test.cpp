@@ -105,7 +105,7 @@ TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {
 TEST_F(BadClient, SilentClientIsSentAway) {
   const auto socket = connect();
   const auto reply = value_or_throw(parse_broker_reply(answer(socket).text));
-  EXPECT_THAT(std::get<ErrorInfo>(reply).message, HasSubstr("did not say in time"));
+  EXPECT_TRUE(std::holds_alternative<Late>(reply));
   EXPECT_EQ(answer(socket).kind, Received::Kind::End);
 }
 

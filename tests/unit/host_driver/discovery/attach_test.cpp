@@ -12,8 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/discovery/broker_message.hpp"
@@ -60,30 +63,37 @@ struct GoodGrant {
   void send(int socket) const { EXPECT_TRUE(send_message(socket, encode(BrokerReply(grant)), descriptors())); }
 };
 
-// A broker that does with its first client what it is told, and keeps the connection until the end of the test.
+// A broker that does with each of its first clients what it is told, and keeps the connections until the end of the
+// test.
 class FakeBroker {
  public:
   using Deed = std::function<void(int socket, const std::string& request)>;
 
-  FakeBroker(const std::filesystem::path& folder, Deed deed)
+  FakeBroker(const std::filesystem::path& folder, Deed deed) : FakeBroker(folder, std::vector{std::move(deed)}) {}
+  FakeBroker(const std::filesystem::path& folder, std::vector<Deed> deeds)
       : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
         listener_(*listen_in(folder_.get(), kSocketName)) {
-    thread_ = std::thread([this, deed = std::move(deed)] {
-      pollfd event{listener_.get(), POLLIN, 0};
-      if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
-      // bounded: poll() said that there is a client
-      client_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      pollfd received{client_.get(), POLLIN, 0};
-      if (::poll(&received, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
-      deed(client_.get(), receive_message(client_.get(), kMaxBrokerMessage, 0).text);
-    });
+    thread_ = std::thread([this, deeds = std::move(deeds)] { std::ranges::for_each(deeds, serve_next()); });
   }
-  ~FakeBroker() { thread_.join(); }  // bounded: it waits for a client and its hello, both bounded
+  ~FakeBroker() { thread_.join(); }  // bounded: it waits for clients and their requests, all bounded
   FakeBroker(const FakeBroker&) = delete;
   FakeBroker& operator=(const FakeBroker&) = delete;
 
  private:
-  UniqueFd folder_, listener_, client_;
+  std::function<void(const Deed&)> serve_next() {
+    return [this](const Deed& deed) {
+      pollfd event{listener_.get(), POLLIN, 0};
+      if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      // bounded: poll() said that there is a client
+      const int client = clients_.emplace_back(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get();
+      pollfd received{client, POLLIN, 0};
+      if (::poll(&received, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      deed(client, receive_message(client, kMaxBrokerMessage, 0).text);
+    };
+  }
+
+  UniqueFd folder_, listener_;
+  std::vector<UniqueFd> clients_;
   std::thread thread_;
 };
 
@@ -269,6 +279,30 @@ TEST_F(Attach, ABrokerThatAsksForAProofGetsIt) {
   EXPECT_EQ(error.source, "enough");
   ASSERT_TRUE(proof);
   EXPECT_EQ(*proof, BrokerRequest(ProofRequest{0x123456789abcdef0}));
+}
+
+// The machine gave the client no time, or a debugger held it between its connection and its request.
+TEST_F(Attach, ABrokerThatFindsItLateIsAskedAgain) {
+  std::vector<std::string> asked;
+  const auto late = [&](int socket, const std::string& request) {
+    asked.push_back(request);
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(Late{}))));
+    ::shutdown(socket, SHUT_RDWR);
+  };
+  const auto enough = [&](int socket, const std::string& request) {
+    asked.push_back(request);
+    ErrorInfo error;
+    error.source = "enough";
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(error))));
+  };
+  {
+    const FakeBroker broker(folder(), {late, late, enough});
+    const auto attached = attach(folder().string(), FunctionChoice::physical());
+    ASSERT_FALSE(attached);
+    EXPECT_EQ(attached.error().source, "enough") << describe(attached.error());
+  }
+  ASSERT_EQ(asked.size(), 3u);
+  EXPECT_EQ(asked[0], asked[2]);
 }
 
 TEST_F(Attach, FullQueueOfABrokerThatDoesNotAcceptIsAnErrorInTime) {

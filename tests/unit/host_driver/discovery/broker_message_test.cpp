@@ -127,6 +127,7 @@ TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
   EXPECT_EQ(std::get<CardDescription>(*card), test::example_card());
   const Done done{"card reset helped after 17.1 ms"};
   EXPECT_EQ(std::get<Done>(*parse_broker_reply(encode(BrokerReply(done)))), done);
+  EXPECT_EQ(std::get<Late>(*parse_broker_reply(encode(BrokerReply(Late{})))), Late{});
   EXPECT_EQ(std::get<Prove>(*parse_broker_reply(encode(BrokerReply(Prove{kMost})))), Prove{kMost});
   const std::string cut = encode(BrokerReply(Done{std::string(100'000, '\1')}));
   EXPECT_LE(cut.size(), kMaxBrokerMessage);
