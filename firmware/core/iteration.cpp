@@ -99,7 +99,8 @@ bool serve(Card& card, Function& function, bool any) {
   any |= fetch_blocks(card, function, (contended ? Card::kContendedBudget : kFetchBudget) * function.weight());
   any |= run_streams(card, function, (contended ? Card::kContendedBudget : kStepBudget) * function.weight(), charged);
   bool told = serve_admin(card, function, kAdminBudget);
-  if (function.bound() && serve_control(card, function, kControlBudget)) {
+  // While others are busy, one that has come since the look above is the next visit's.
+  if (!contended && function.bound() && serve_control(card, function, kControlBudget)) {
     card.plan.note_control();
     told = true;
   }

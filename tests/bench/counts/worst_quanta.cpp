@@ -44,26 +44,13 @@ WorstQuanta::WorstQuanta() {
   for (Client* client : {&manager_, &tenant_}) client->meanwhile = [this] { keep_neighbour_busy(); };
 }
 
-std::uint64_t WorstQuanta::longest_beside_neighbour(const std::string& what, const std::function<void()>& work) {
+void WorstQuanta::expect_bounded_at_once(const std::string& what, const std::function<void()>& work,
+                                         std::uint64_t most) {
   const std::uint64_t blocks_before = neighbours_blocks_;
   const std::uint64_t longest = card_.longest_iteration(work);
   EXPECT_GT(neighbours_blocks_, blocks_before) << what << ": no block of the neighbour ended meanwhile";
   fmt::print("{:<44} {:>8} instructions\n", what, longest);
-  return longest;
-}
-
-void WorstQuanta::expect_bounded(const std::string& what, const std::function<void()>& work, std::uint64_t most) {
-  work();
-  std::uint64_t longest = longest_beside_neighbour(what, work);
-  for (int attempt = 1; longest >= most && attempt < kAttempts; ++attempt) {
-    longest = longest_beside_neighbour(what + ", again", work);
-  }
   EXPECT_LT(longest, most) << what;
-}
-
-void WorstQuanta::expect_bounded_at_once(const std::string& what, const std::function<void()>& work,
-                                         std::uint64_t most) {
-  EXPECT_LT(longest_beside_neighbour(what, work), most) << what;
 }
 
 // ---- rings full of the same

@@ -96,6 +96,31 @@ TEST_F(FirstSlices, AFirstTouchIsServed) {
   EXPECT_EQ(run(Program::Barriers).outcome, Outcome::Ok);
 }
 
+// Status 0 takes as long as a quantum, and this quantum has begun when it comes: while others are busy it waits for the
+// next one.
+TEST_F(FirstSlices, AMessageThatComesWhileAFunctionIsServedIsAVisitOfItsOwn) {
+  run_queued(Program::Exit);
+  RawDriver& neighbour = card_.driver(3);
+  ASSERT_TRUE(neighbour.bring_up(wire::kMandatoryFeatures));
+  StreamHandle waiting = neighbour.open_stream().value();
+  // Never quiet.
+  neighbour.submit(neighbour.event_wait(waiting, StreamHandle{}, 1, 3600 * wire::kTicksPerSecond));
+  card_.run_until_idle();
+  ASSERT_TRUE(card_.card().plan.busy(card_.function(3)));
+
+  const auto begun = [&] { return card_.function(2).generation(); };
+  const auto before = begun();
+  kernels_.in_slice = [&] {
+    driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset}));
+  };
+  driver_.submit(block(stream_, Program::Exit));
+  for (int i = 0; i < 1000 && kernels_.slices == 0; ++i) fw::run_iteration(card_.card());
+  ASSERT_EQ(kernels_.slices, 1u);
+  EXPECT_EQ(begun(), before) << "the reset began behind the launch";
+  fw::run_iteration(card_.card());
+  EXPECT_NE(begun(), before);
+}
+
 TEST_F(FirstSlices, TheFirstSliceCountsForTheWatchdog) {
   run_queued(Program::Endless);
   const auto end = run(Program::Endless);

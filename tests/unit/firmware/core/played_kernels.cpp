@@ -120,6 +120,7 @@ hal::Stop PlayedKernels::ask_array(hal::Context& context) {
 
 hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) {
   slices.fetch_add(1);
+  in_slice();
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
   std::uint64_t& step = context.integer[10];  // ours, zero at the start
   std::uint64_t& progress = context.played[0];

@@ -56,7 +56,8 @@ class PlayedKernels {
   native::KernelPlayer player() {
     return [this](hal::Context& context, std::uint64_t slice) { return play(context, slice); };
   }
-  native::Board* board = nullptr;  // set before a kernel runs that asks for its arguments
+  native::Board* board = nullptr;          // set before a kernel runs that asks for its arguments
+  std::function<void()> in_slice = [] {};  // what a driver does while a slice runs
   std::atomic<bool> released{false};
   std::atomic<std::uint64_t> slices{0};
   std::atomic<std::uint64_t> results{0};                // of AsksArray, when its last request has been answered

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <thread>
@@ -73,23 +72,23 @@ class FakeBroker {
   FakeBroker(const std::filesystem::path& folder, std::vector<Deed> deeds)
       : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
         listener_(*listen_in(folder_.get(), kSocketName)) {
-    thread_ = std::thread([this, deeds = std::move(deeds)] { std::ranges::for_each(deeds, serve_next()); });
+    thread_ = std::thread([this, deeds = std::move(deeds)] {
+      for (const Deed& deed : deeds) serve_next(deed);
+    });
   }
   ~FakeBroker() { thread_.join(); }  // bounded: it waits for clients and their requests, all bounded
   FakeBroker(const FakeBroker&) = delete;
   FakeBroker& operator=(const FakeBroker&) = delete;
 
  private:
-  std::function<void(const Deed&)> serve_next() {
-    return [this](const Deed& deed) {
-      pollfd event{listener_.get(), POLLIN, 0};
-      if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
-      // bounded: poll() said that there is a client
-      const int client = clients_.emplace_back(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get();
-      pollfd received{client, POLLIN, 0};
-      if (::poll(&received, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
-      deed(client, receive_message(client, kMaxBrokerMessage, 0).text);
-    };
+  void serve_next(const Deed& deed) {
+    pollfd event{listener_.get(), POLLIN, 0};
+    if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+    // bounded: poll() said that there is a client
+    const int client = clients_.emplace_back(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get();
+    pollfd received{client, POLLIN, 0};
+    if (::poll(&received, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+    deed(client, receive_message(client, kMaxBrokerMessage, 0).text);
   }
 
   UniqueFd folder_, listener_;
